@@ -1,0 +1,37 @@
+// Package storage keeps shards: ordered key-value spaces with one writer each,
+// committed batch by batch.
+//
+//	Store ── Layout: 16,384 slots ─► shard
+//	  │
+//	  ├─ Shard 0 ─┬─ Lead ─► Writer ── Begin ─► Batch ── Commit ─► Pos{epoch, seq}
+//	  ├─ Shard 1  │                                      (written)      │
+//	  ┆           ├─ View: a consistent snapshot                      Durable(Pos)
+//	  └─ Shard N  └─ Export / Import: all rows, sorted, checksummed   (fsynced)
+//
+// Only this package knows Pebble. The rules that keep a cluster possible
+// (../../shared/design/storage-seam.md) are:
+//
+//  1. Every key begins with its shard; a batch touches one shard.
+//  2. Evaluation happens once, at the writer. Applying a batch reads nothing but
+//     the shard's position row and never looks at a clock.
+//  3. Batches hold Set, Delete, DeleteRange only.
+//  4. One writer per shard at a time.
+//  5. What the callers keep in memory can be dropped and re-read.
+//  6. Nobody is answered before the commit has the level asked for.
+//  7. Work across shards is a series of idempotent single-shard commits (the
+//     single-node store may commit several shards' batches as one: CommitTogether).
+//  8. An I/O or checksum error latches the store (ErrLatched); nothing is retried.
+//  9. The engine's tests run over Mem, Pebble, and Shadow (Pebble through encode,
+//     decode, apply on a second copy, compared byte for byte).
+//
+// Levels. *Written*: in the operating system's hands, survives the death of the
+// process. *Durable*: fsynced, survives the loss of power. Pebble's NoSync commits
+// keep the tail of the log in the process's memory, so every commit here is
+// Pebble-Sync over a file system whose log files pass writes to the OS at once and
+// fsync only when Durable asks (or each second, as the owner wishes: SyncAll).
+//
+// Where the seam departs from the sketch in the design: a Batch is write-only (what
+// a writer has evaluated and not yet committed lives in the engine's memory, so an
+// indexed batch would cost and serve nobody), and Durable is a second step after
+// Commit, so that a shard's next batch is written while an fsync is under way.
+package storage
