@@ -82,17 +82,17 @@ type GhostRow struct {
 
 // GroupRow is one group on one stream.
 type GroupRow struct {
-	Number          uint32
-	LastOffset      int64 // last_delivered as an offset; -1 before the first
-	LastID          ID    // last_delivered as an ID
-	EntriesRead     int64 // Redis's counter; -1 unknown
-	Committed       bool  // an OffsetCommit was made
-	CommitFresh     bool  // nothing acked and no cursor set since
-	CommitOffset    int64
-	CommitEpoch     int32
-	CommitMetadata  []byte
-	CommitTime      int64 // ms
-	NextConsumer    uint32
+	Number         uint32
+	LastOffset     int64 // last_delivered as an offset; -1 before the first
+	LastID         ID    // last_delivered as an ID
+	EntriesRead    int64 // Redis's counter; -1 unknown
+	Committed      bool  // an OffsetCommit was made
+	CommitFresh    bool  // nothing acked and no cursor set since
+	CommitOffset   int64
+	CommitEpoch    int32
+	CommitMetadata []byte
+	CommitTime     int64 // ms
+	NextConsumer   uint32
 }
 
 // ConsumerKind says which side a consumer lives on.

@@ -1,0 +1,42 @@
+// Package engine holds streams, their groups and what is pending, and changes them
+// by a small set of verbs that both protocols call. No wire type, no client object
+// and no byte on disk is known here.
+//
+//	resp / bridge                                       storage
+//	     │ Begin(level)                                     ▲
+//	     ▼                                                  │ one batch
+//	   Turn ──verbs──► shard ─┬─ stream: start..next, IDs,  │
+//	     │              (lock)│    blocks in the tail ──────┤
+//	     │                    └─ groups: last_delivered,    │
+//	     │                         PEL ranges, consumers ───┤
+//	     │                                                  │
+//	     └─Wait──► round: all that was evaluated meanwhile ─┘
+//	                  │ written ──► replies of that level, high watermark, wake-ups
+//	                  └ durable ──► the same for those who asked for it
+//
+// A verb is evaluated at once, under its shard's lock, against the *evaluated*
+// state: a pipeline's XLEN sees its XADD. Nothing evaluated is told to anybody
+// before it is committed: a Turn remembers every round that it wrote to, and every
+// round that it read the unfinished work of, and Wait returns only when each of
+// them has its level. If a round fails, Wait returns the error and no reply of the
+// turn may be sent.
+//
+// Readers that are not gated by a turn (Fetch, wake-ups) see entries below the high
+// watermark only: the prefix of the stream whose appends have the level that their
+// writers asked for.
+//
+// # Rounds
+//
+// Each shard has one open round: a storage batch and the streams it made dirty.
+// Whoever waits first for a round takes the shard's token, closes the round, commits
+// it and wakes the others; meanwhile verbs go on into the next round. So fifty
+// clients share one commit, and one fsync, without a thread of their own and
+// without waiting for a timer.
+//
+// # Locks, in order
+//
+//	bridge's group and catalog locks -> shard tokens (ascending) -> shard.mu -> hub.mu -> tail.mu
+//
+// None but the token is held across I/O; a verb that must read cold rows reads them under
+// shard.mu only where it decides a write (XDEL of an old entry, loading a stream).
+package engine
