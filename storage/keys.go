@@ -11,7 +11,7 @@ package storage
 //	shard:2 'S' stream:8 'g' name                   GroupRow
 //	shard:2 'S' stream:8 'p' group:4 first:8        PendingRow
 //	shard:2 'S' stream:8 'q' producer:8             ProducerRow
-//	shard:2 'S' stream:8 't' time:8                 base offset:8 of the first block whose running max timestamp is time
+//	shard:2 'S' stream:8 't' time:8                 base offset:8 of a block before which no timestamp is greater than time (sparse)
 //	shard:2 'S' stream:8 'x' first:8                GhostRow
 //	shard:2 'S' stream:8 'y' ms:8 seq:8             base offset:8 of a block that begins with this ID (sparse)
 //	shard:2 'S' stream:8 'z' base:8 0               block: header, payload

@@ -135,8 +135,10 @@ func (r *StreamRow) Append(dst []byte) []byte {
 	dst = putID(dst, r.MaxDeleted)
 	dst = putI64(dst, r.MaxTime)
 	dst = putI64(dst, r.MaxTimeBase)
-	dst = putU64(dst, uint64(r.IndexBytes))
-	dst = putU64(dst, uint64(r.IndexBlocks))
+	dst = putI64(dst, r.IDRowBase)
+	dst = putI64(dst, r.TimeRowBase)
+	dst = putI64(dst, r.Head)
+	dst = putI64(dst, r.Bytes)
 	dst = putU64(dst, uint64(r.Residue))
 	dst = putU64(dst, uint64(r.Modulus))
 	dst = putU64(dst, uint64(r.NextGroup))
@@ -152,7 +154,8 @@ func ParseStreamRow(value []byte) (StreamRow, error) {
 		Key: r.bytes(), Start: r.i64(), Swept: r.i64(), Next: r.i64(),
 		LastID: r.id(), Length: r.i64(), AddedBias: r.i64(), MaxDeleted: r.id(),
 		MaxTime: r.i64(), MaxTimeBase: r.i64(),
-		IndexBytes: r.u32(), IndexBlocks: r.u32(), Residue: r.u32(), Modulus: r.u32(),
+		IDRowBase: r.i64(), TimeRowBase: r.i64(), Head: r.i64(), Bytes: r.i64(),
+		Residue: r.u32(), Modulus: r.u32(),
 		NextGroup: r.u32(), LeaderEpoch: r.i32(), MarkedBlocks: r.i64(), Ghosts: r.i64(),
 	}
 	return row, r.end("stream")

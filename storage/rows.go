@@ -27,8 +27,10 @@ type StreamRow struct {
 	MaxDeleted   ID     // max-deleted-entry-id, of XDEL and XSETID only
 	MaxTime      int64  // largest record timestamp so far, ms; -1 when none
 	MaxTimeBase  int64  // base offset of the block that holds it
-	IndexBytes   uint32 // block bytes since the last ID index row
-	IndexBlocks  uint32 // blocks since the last ID index row
+	IDRowBase    int64  // base offset of the last block that got an ID index row
+	TimeRowBase  int64  // base offset of the last block that got a time index row
+	Head         int64  // no entry below is living; Head >= Start. Length == Next - Head means no gaps
+	Bytes        int64  // of block payloads in [Swept, Next), approximate
 	Residue      uint32 // generated seq mod Modulus = Residue (topics of N > 1 partitions)
 	Modulus      uint32 // 1, or 4096
 	NextGroup    uint32 // number of the next group

@@ -128,4 +128,30 @@ var (
 	ErrCorrupt     = errors.New("storage: a row or checksum is damaged")
 	ErrForeignKey  = errors.New("storage: key outside the batch's shard")
 	ErrNotTogether = errors.New("storage: this store commits one shard at a time")
+	ErrClosed      = errors.New("storage: closed")
 )
+
+// Identified is implemented by stores that carry a cluster id: 16 random bytes drawn
+// when the store was created, kept in the store row, the same after every reopening.
+type Identified interface {
+	ClusterID() [16]byte
+}
+
+// Measured is implemented by stores that can tell what they use.
+type Measured interface {
+	Metrics() Metrics
+}
+
+// Metrics is what a store uses right now. Sizes in bytes.
+type Metrics struct {
+	DiskBytes        uint64 // all files, obsolete ones not removed yet included
+	LogBytes         uint64 // of which write-ahead log
+	MemtableBytes    uint64 // memory in write buffers
+	CacheBytes       uint64 // memory in the block cache
+	Level0Files      int64
+	Commits          uint64 // batches committed since opening
+	Syncs            uint64 // real fsyncs of the log since opening
+	Compactions      int64
+	WriteStalls      uint64 // times Pebble held writers back
+	WriteStallMillis uint64 // for how long, in sum
+}
