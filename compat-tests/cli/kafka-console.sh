@@ -43,7 +43,7 @@ verifiable() {
 }
 
 # received: partition and offset of what the two consumers of churn saw, each once.
-received() { grep -ho '"partition":[0-9]*,"offset":[0-9]*' "$scratch/v1" "$scratch/v2" | sort -u; }
+received() { grep -h record_data "$scratch/v1" "$scratch/v2" | grep -o '"partition":[0-9]*,"offset":[0-9]*' | sort -u; }
 
 # Two static members; one is gone while a producer runs, and its partitions pass to the other when its session ends:
 # every record reaches a member.
