@@ -1,0 +1,4 @@
+package resp
+
+// streamRows are the rows of the stream commands.
+func streamRows() []*command { return nil }
