@@ -1,0 +1,59 @@
+package main
+
+import (
+	"time"
+
+	"weir/compat-tests/server"
+)
+
+// A turn is one server's go at one row in one round.
+type turn struct {
+	srv           *server.Server
+	warm, measure time.Duration
+}
+
+// A measure is what a turn gave. Exactly one of count and latencies is set.
+type measure struct {
+	count     float64 // units of the row done while measuring
+	elapsed   time.Duration
+	cpu       time.Duration   // of the server process, debts included
+	latencies []time.Duration // sorted
+}
+
+// drive warms the loop up, measures it, and lets the server settle. counter returns
+// the units done so far.
+func (t *turn) drive(l *loop, counter func() float64) (measure, error) {
+	if _, err := l.run(t.warm, func() {}); err != nil {
+		return measure{}, err
+	}
+	var m measure
+	before, cpu := counter(), t.srv.CPU()
+	elapsed, err := l.run(t.measure, func() { m.count = counter() - before })
+	if err != nil {
+		return measure{}, err
+	}
+	m.elapsed = elapsed
+	t.settle()
+	m.cpu = t.srv.CPU() - cpu
+	return m, nil
+}
+
+const (
+	settleLook  = 200 * time.Millisecond
+	settleLimit = 4 * time.Second
+)
+
+// settle waits until the server does next to nothing, so that flushes and
+// compactions are paid for by the turn that caused them and do not disturb the
+// other server's turn.
+func (t *turn) settle() {
+	last := t.srv.CPU()
+	for began := time.Now(); time.Since(began) < settleLimit; {
+		time.Sleep(settleLook)
+		now := t.srv.CPU()
+		if now-last <= settleLook/10 {
+			return
+		}
+		last = now
+	}
+}
