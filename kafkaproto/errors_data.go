@@ -1,0 +1,4 @@
+package kafkaproto
+
+// dataErrors maps the data half of bridge's sentinels.
+var dataErrors = []errorCode{}

@@ -1,0 +1,4 @@
+package kafkaproto
+
+// groupErrors maps the groups half of bridge's sentinels.
+var groupErrors = []errorCode{}
