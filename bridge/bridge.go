@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"weir/engine"
@@ -10,56 +11,69 @@ import (
 
 // Options of a bridge. The zero value of each field is the default.
 type Options struct {
-	NodeID                int32 // 1
-	ClusterID             string
+	NodeID                int32         // 1
+	ClusterID             string        // 22 characters of base64 as Kafka's; made once and stored when ""
 	NumPartitions         int32         // of auto-created topics and where a client says -1; 1
 	AutoCreate            bool          // Metadata may create topics (auto.create.topics.enable)
 	ClampReplication      bool          // a replication factor above 1 is taken as 1 instead of refused
 	InitialRebalanceDelay time.Duration // group.initial.rebalance.delay.ms
 	MinSessionTimeout     time.Duration // 6 s
 	MaxSessionTimeout     time.Duration // 30 min
+	RetentionCheck        time.Duration // log.retention.check.interval.ms, 5 min; < 0: never by itself
+	NowMS                 func() int64  // the clock, ms since 1970; time.Now when nil
 	Codec                 Codec
 	Logger                *slog.Logger
+}
+
+func (o *Options) fill() {
+	if o.NodeID == 0 {
+		o.NodeID = 1
+	}
+	if o.NumPartitions <= 0 {
+		o.NumPartitions = 1
+	}
+	if o.MinSessionTimeout <= 0 {
+		o.MinSessionTimeout = 6 * time.Second
+	}
+	if o.MaxSessionTimeout <= 0 {
+		o.MaxSessionTimeout = 30 * time.Minute
+	}
+	if o.RetentionCheck == 0 {
+		o.RetentionCheck = 5 * time.Minute
+	}
+	if o.NowMS == nil {
+		o.NowMS = func() int64 { return time.Now().UnixMilli() }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 }
 
 // Bridge is the Kafka meaning over one engine. Safe for concurrent use.
 type Bridge struct {
 	eng *engine.Engine
 	o   Options
+	cat *catalog
+
+	deliveries atomic.Uint32 // XREADGROUP on whole topics: whose turn it is to be asked first (fan_claim.go)
 }
+
+// now is the bridge's clock in ms.
+func (b *Bridge) now() int64 { return b.o.NowMS() }
 
 // Open loads topics, settings and coordinators, and removes streams that belong to no topic (a crash between two
 // commits of a creation or deletion).
-func Open(ctx context.Context, eng *engine.Engine, o Options) (*Bridge, error) { panic("unbuilt") }
+func Open(ctx context.Context, eng *engine.Engine, o Options) (*Bridge, error) {
+	o.fill()
+	b := &Bridge{eng: eng, o: o, cat: newCatalog()}
+	if err := b.loadCatalog(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
 
 // Close stops timers. The engine is closed by its owner.
-func (b *Bridge) Close(ctx context.Context) error { panic("unbuilt") }
+func (b *Bridge) Close(ctx context.Context) error { return nil }
 
 // Engine is the engine below.
 func (b *Bridge) Engine() *engine.Engine { return b.eng }
-
-// Resolve says what a Redis key names, as evaluated: `T`, `T#p`, or a plain key that happens to look like one.
-func (b *Bridge) Resolve(key []byte) (Route, bool) { panic("unbuilt") }
-
-// CreateKey makes a topic of one partition under a new key within a turn (XADD, XGROUP CREATE MKSTREAM). If the key exists
-// by now, its route is returned. ErrShadowed when the key is `T#p` of a topic.
-func (b *Bridge) CreateKey(t *engine.Turn, key []byte) (Route, error) { panic("unbuilt") }
-
-// DropKey deletes a topic with all its streams within a turn (DEL); false when there is none. ErrPartitionKey on `T#p`.
-func (b *Bridge) DropKey(t *engine.Turn, key []byte) (bool, error) { panic("unbuilt") }
-
-// DropAll deletes all topics (FLUSHALL).
-func (b *Bridge) DropAll(t *engine.Turn) error { panic("unbuilt") }
-
-// Topics lists all topics in byte order of the name.
-func (b *Bridge) Topics() []*Topic { panic("unbuilt") }
-
-// Topic finds a topic by name.
-func (b *Bridge) Topic(name string) (*Topic, bool) { panic("unbuilt") }
-
-// TopicByID finds a topic by ID.
-func (b *Bridge) TopicByID(id [16]byte) (*Topic, bool) { panic("unbuilt") }
-
-// Partition routes an entry of a hash-routed topic by the topic's key field: murmur2 as Kafka's default partitioner;
-// without a key, partitions take turns.
-func (b *Bridge) Partition(t *Topic, fields [][]byte) int32 { panic("unbuilt") }
