@@ -1,0 +1,301 @@
+package bridge
+
+// Reading one stream, or several as one sequence by ID.
+//
+//	one source:   run ──EachEntry──► fn                     nothing is copied
+//	N sources:    run ─► buffer of entries ┐
+//	              run ─► buffer of entries ┼─ smallest ID ─► fn
+//	              run ─► buffer of entries ┘
+//
+// Why are the merged entries buffered a run at a time, and runs not cut where another partition comes in between?
+// Entries of busy partitions alternate, and a run cut to one entry would decode its whole block for that one.
+
+import (
+	"errors"
+	"slices"
+
+	"weir/engine"
+)
+
+// errShortRead says that a reader ended before its own count: the reply's header has been told by then.
+var errShortRead = errors.New("bridge: entries ended before their count")
+
+// EntryReader yields entries in order. Entries whose Fields are nil are gone from the stream and known by ID only. It may hold snapshots:
+// Close it. It may outlive its turn. Not safe for concurrent use. The zero value is empty.
+type EntryReader struct {
+	b       *Bridge
+	left    int64 // entries not yielded yet
+	count   int64
+	reverse bool
+	one     entrySource   // when there is one
+	many    []entrySource // when there are several
+}
+
+// entrySource is a sequence of runs: of the engine's reader, or of what a group holds.
+type entrySource struct {
+	reader *engine.Reader
+	held   []engine.Held
+
+	buf []Entry // merging only: the entries of the newest run, not yielded yet
+}
+
+// next is the next stretch; false at the end.
+func (s *entrySource) next() (engine.Held, bool, error) {
+	if s.reader != nil {
+		run, ok, err := s.reader.Next()
+		return engine.Held{Run: run}, ok, err
+	}
+	if len(s.held) == 0 {
+		return engine.Held{}, false, nil
+	}
+	h := s.held[0]
+	s.held = s.held[1:]
+	return h, true, nil
+}
+
+func (s *entrySource) close() {
+	if s.reader != nil {
+		s.reader.Close()
+	}
+	s.reader, s.held, s.buf = nil, nil, nil
+}
+
+// heldCount is how many entries stretches hold.
+func heldCount(held []engine.Held) (n int64) {
+	for i := range held {
+		if held[i].Gone == nil {
+			n += held[i].Run.Count()
+			continue
+		}
+		for _, g := range held[i].Gone {
+			n += int64(g.Count)
+		}
+	}
+	return n
+}
+
+// readOne reads an engine reader as it is.
+func readOne(b *Bridge, rd *engine.Reader, reverse bool) EntryReader {
+	n := rd.Count()
+	return EntryReader{b: b, left: n, count: n, reverse: reverse, one: entrySource{reader: rd}}
+}
+
+// readHeld reads what a group holds, in the order given.
+func readHeld(b *Bridge, held []engine.Held) EntryReader {
+	n := heldCount(held)
+	return EntryReader{b: b, left: n, count: n, one: entrySource{held: held}}
+}
+
+// readMerged reads several sources, each in order, by ID; most < 0: all of them.
+func readMerged(b *Bridge, sources []entrySource, total, most int64, reverse bool) EntryReader {
+	if most >= 0 {
+		total = min(total, most)
+	}
+	return EntryReader{b: b, left: total, count: total, reverse: reverse, many: sources}
+}
+
+// Count is the exact number of entries that it yields in all.
+func (e *EntryReader) Count() int64 { return e.count }
+
+// Close gives back what it holds. Closing twice is harmless.
+func (e *EntryReader) Close() {
+	e.one.close()
+	for i := range e.many {
+		e.many[i].close()
+	}
+	e.many, e.left = nil, 0
+}
+
+// Next calls fn for the entries of the next run, or about as many of several partitions; false when there are no more. Entries are valid
+// during the call. After an error, or when it ends short of Count, it is of no use.
+func (e *EntryReader) Next(fn func(*Entry)) (more bool, err error) {
+	if e.left == 0 {
+		return false, nil
+	}
+	if e.many != nil {
+		return e.nextMerged(fn)
+	}
+	h, ok, err := e.one.next()
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		return false, errShortRead
+	}
+	err = eachHeld(e.b, &h, e.reverse, func(x *Entry) bool {
+		e.left--
+		fn(x)
+		return e.left > 0
+	})
+	return e.left > 0, err
+}
+
+// mergeStretch is how many merged entries one call of Next yields at most.
+const mergeStretch = 256
+
+func (e *EntryReader) nextMerged(fn func(*Entry)) (bool, error) {
+	for range mergeStretch {
+		var first *entrySource
+		for i := range e.many {
+			s := &e.many[i]
+			if err := e.fill(s); err != nil {
+				return false, err
+			}
+			if len(s.buf) > 0 && (first == nil || e.before(s.buf[0].ID, first.buf[0].ID)) {
+				first = s
+			}
+		}
+		if first == nil {
+			return false, errShortRead
+		}
+		x := &first.buf[0]
+		first.buf = first.buf[1:]
+		e.left--
+		fn(x)
+		if e.left == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (e *EntryReader) before(a, b engine.ID) bool {
+	if e.reverse {
+		return b.Less(a)
+	}
+	return a.Less(b)
+}
+
+// fill reads a source's next run into its buffer when that is empty. A source without entries stays empty.
+func (e *EntryReader) fill(s *entrySource) error {
+	for len(s.buf) == 0 {
+		h, ok, err := s.next()
+		if !ok || err != nil {
+			return err
+		}
+		err = eachHeld(e.b, &h, e.reverse, func(x *Entry) bool {
+			kept := *x
+			kept.Fields = slices.Clone(x.Fields)
+			s.buf = append(s.buf, kept)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachHeld calls fn for the entries of a stretch; those that are gone have nil Fields and offset -1.
+func eachHeld(b *Bridge, h *engine.Held, reverse bool, fn func(*Entry) bool) error {
+	if h.Gone == nil {
+		return b.EachEntry(&h.Run, reverse, fn)
+	}
+	var x Entry
+	for _, run := range h.Gone {
+		for i := range run.Count {
+			x = Entry{ID: run.At(i), Offset: run.Offset + int64(i)}
+			if !fn(&x) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// EachID calls fn for the ID of every entry left, without decoding any (JUSTID). Not for merged or reverse readers.
+func (e *EntryReader) EachID(fn func(engine.ID)) error {
+	for {
+		h, ok, err := e.one.next()
+		if err != nil || !ok {
+			return err
+		}
+		if h.Gone == nil {
+			eachID(&h.Run, fn)
+			continue
+		}
+		for _, run := range h.Gone {
+			for i := range run.Count {
+				fn(run.At(i))
+			}
+		}
+	}
+}
+
+// eachID calls fn for the IDs of a run's living entries, oldest first.
+func eachID(run *engine.Run, fn func(engine.ID)) {
+	if run.Block.Kind == engine.Batched {
+		for o := run.From; o <= run.To; o++ {
+			if run.Living(o) {
+				id := run.Block.FirstID
+				id.Seq += uint64(o-run.Block.Base) * uint64(run.Block.Stride)
+				fn(id)
+			}
+		}
+		return
+	}
+	for it := run.Block.Entries(); it.Next() && it.Offset() <= run.To; {
+		if it.Offset() >= run.From && run.Living(it.Offset()) {
+			fn(it.ID())
+		}
+	}
+}
+
+// Range reads living entries between two IDs, both inclusive; by ID over all partitions.
+func (r *Route) Range(b *Bridge, t *engine.Turn, a engine.RangeArgs) (EntryReader, error) {
+	if !r.Whole() {
+		rd, err := t.Range(r.Stream(), a)
+		if err != nil {
+			return EntryReader{}, err
+		}
+		return readOne(b, rd, a.Reverse), nil
+	}
+	return r.rangeEach(b, t, func(int) (engine.RangeArgs, bool) { return a, true }, a.Count, a.Reverse)
+}
+
+// ReadAfter reads entries with IDs greater than after: one ID for all partitions, or one for each in partition order (a
+// partition beyond them came later and is read from its beginning). count < 0: no limit.
+func (r *Route) ReadAfter(b *Bridge, t *engine.Turn, after []engine.ID, count int64) (EntryReader, error) {
+	from := func(p int) (engine.RangeArgs, bool) {
+		a := engine.RangeArgs{To: engine.MaxID, Count: count}
+		switch {
+		case len(after) == 1:
+			p = 0
+		case p >= len(after):
+			return a, true
+		}
+		var ok bool
+		a.From, ok = after[p].Next()
+		return a, ok
+	}
+	if !r.Whole() {
+		a, ok := from(0)
+		if !ok {
+			return EntryReader{}, nil
+		}
+		return r.Range(b, t, a)
+	}
+	return r.rangeEach(b, t, from, count, false)
+}
+
+// rangeEach merges a range of each partition; args says false for those that have nothing.
+func (r *Route) rangeEach(b *Bridge, t *engine.Turn, args func(p int) (engine.RangeArgs, bool), most int64, reverse bool) (EntryReader, error) {
+	sources := make([]entrySource, 0, len(r.Streams))
+	var total int64
+	for p, no := range r.Streams {
+		a, ok := args(p)
+		if !ok {
+			continue
+		}
+		rd, err := t.Range(no, a)
+		if err != nil {
+			for i := range sources {
+				sources[i].close()
+			}
+			return EntryReader{}, err
+		}
+		total += rd.Count()
+		sources = append(sources, entrySource{reader: rd})
+	}
+	return readMerged(b, sources, total, most, reverse), nil
+}
