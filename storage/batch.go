@@ -38,7 +38,7 @@ type opWalker interface {
 	eachOp(func(op opKind, key, value []byte) error) error
 }
 
-// opLog is a batch kept as encoded ops.
+// opLog is a batch kept as encoded ops. Its errors come at the commit (check).
 type opLog struct {
 	shard   ShardID
 	buf     []byte
@@ -132,10 +132,6 @@ func EncodeBatch(dst []byte, pos Pos, b Batch) ([]byte, error) {
 	start := len(dst)
 	dst = appendShard(append(dst, batchVersion), b.Shard())
 	dst = AppendPos(dst, pos)
-	if l, ok := b.(*opLog); ok {
-		dst = append(dst, l.buf...)
-		return appendChecksum(dst, start), nil
-	}
 	w, ok := b.(opWalker)
 	if !ok {
 		return nil, fmt.Errorf("storage: a %T cannot be read back", b)

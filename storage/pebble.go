@@ -1,0 +1,499 @@
+package storage
+
+// The store on Pebble: one database for all shards, one log, one sequence of commits.
+//
+//	Writer.Commit ─► pebble.Batch + position row ─► Apply(Sync) ─► log in the OS, memtable
+//	                                                   (pebble_disk.go makes Sync mean that)
+//	Writer.Durable ─► syncer: one fdatasync for everybody (pebble_sync.go)
+//
+// Why one database and not one per shard? Sixteen logs would be sixteen fsyncs, and
+// sixteen memtables; and MULTI across shards could not be one batch.
+//
+// A view taken while a commit is under way may show it before Commit returns:
+// Pebble publishes a batch when it is in the memtable, and only then waits for the
+// log. Who must not see what is not answered yet bounds his reads (the engine does,
+// by the offsets it has published).
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options configure OpenPebble. The zero value is good.
+type Options struct {
+	// Shards of a store that is created; an existing one keeps its own.
+	// 0 means DefaultShards.
+	Shards int
+	Logger *slog.Logger // nil: silent
+	// CacheBytes of the block cache, filled as reads come; 0 means 32 MiB.
+	CacheBytes int64
+	// MemtableBytes of one write buffer (at most 3 exist); 0 means 32 MiB.
+	MemtableBytes int64
+	// OnCommit, if set, is told how long each commit took to reach the OS; OnSync
+	// how long each fsync of the log took. Called on the way: be quick.
+	OnCommit, OnSync func(time.Duration)
+
+	fs vfs.FS // of tests; nil means the real one
+}
+
+// pebbleStore. Locks, in order: gate (read by everything that touches db, written by
+// Close), shardState.mu, Pebble's own.
+type pebbleStore struct {
+	db     *pebble.DB
+	lock   *pebble.Lock
+	disk   *diskFS
+	latch  *latch
+	sync   *syncer
+	shards []*pebbleShard
+	id     [16]byte
+	dir    string
+	log    *slog.Logger
+	opts   Options
+
+	gate    sync.RWMutex
+	closed  bool           // owned by gate
+	closing sync.Mutex     // one Close at a time
+	gone    bool           // db is closed; owned by closing
+	views   sync.WaitGroup // open views; added to under gate
+	nviews  atomic.Int64
+	batches sync.Pool // *pebbleBatch
+	commits atomic.Uint64
+	stalls  stallMeter
+}
+
+// storeVersion is the version of everything FORMAT.md describes.
+const storeVersion = 1
+
+// OpenPebble opens the store in a directory, creating it if there is none. It fails
+// with ErrLocked when another process (or this one) has it open, with ErrFormat when
+// a newer weir wrote it, with ErrCorrupt when it has lost what it had made durable.
+func OpenPebble(dir string, opts Options) (Store, error) {
+	s, err := openPebble(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func openPebble(dir string, opts Options) (*pebbleStore, error) {
+	opts.setDefaults()
+	if !validShards(opts.Shards) {
+		return nil, fmt.Errorf("storage: %d shards; 1 to %d are possible", opts.Shards, maxPlainShard)
+	}
+	if err := makeDir(opts.fs, dir); err != nil {
+		return nil, err
+	}
+	lock, err := pebble.LockDirectory(dir, opts.fs)
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w (%w)", ErrLocked, err)
+	}
+	s := &pebbleStore{lock: lock, dir: dir, log: opts.Logger, opts: opts}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// open does what needs the lock. On an error the caller releases what was opened.
+func (s *pebbleStore) open() error {
+	s.latch = &latch{told: func(err error) { s.log.Error("storage: writes stopped", "cause", err) }}
+	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{})}
+	cut, err := cutTornLog(s.opts.fs, s.dir)
+	if err != nil {
+		return fmt.Errorf("read the newest log: %w", err)
+	}
+	if cut > 0 {
+		s.log.Warn("storage: the log had a torn end, as a loss of power leaves it; cut", "bytes", cut, "kept as", tornName)
+	}
+	mark, err := readMark(s.opts.fs, s.dir)
+	if err != nil {
+		return err
+	}
+	if s.db, err = pebble.Open(s.dir, s.pebbleOptions()); err != nil {
+		s.db = nil
+		return asCorrupt(err)
+	}
+	if err := s.latch.err(); err != nil {
+		return err // a Fatalf while opening
+	}
+	shards, err := s.loadStoreRow()
+	if err != nil {
+		return err
+	}
+	for i := range shards {
+		sh := &pebbleShard{shardState: shardState{id: ShardID(i), epoch: 1}, store: s}
+		if err := sh.loadPosition(); err != nil {
+			return err
+		}
+		s.shards = append(s.shards, sh)
+	}
+	if err := lostPromise(mark, s.shards); err != nil {
+		return err
+	}
+	return s.start()
+}
+
+// start puts the syncer to work; what was recovered is made durable first, so that
+// a reader of a recovered entry never loses it again.
+func (s *pebbleStore) start() error {
+	file, err := openMark(s.disk, s.dir)
+	if err != nil {
+		return err
+	}
+	s.sync = &syncer{disk: s.disk, shards: s.shards, mark: file, onSync: s.opts.OnSync}
+	s.sync.idle.L = &s.sync.mu
+	if err := s.sync.syncOnce(); err != nil {
+		return err
+	}
+	s.disk.kick = func() { s.sync.ask() }
+	s.disk.running.Store(true)
+	return nil
+}
+
+// makeDir creates a directory and makes its name, and its parents', durable.
+func makeDir(fsys vfs.FS, dir string) error {
+	var parents []string
+	for d := dir; ; d = fsys.PathDir(d) {
+		if _, err := fsys.Stat(d); err == nil || fsys.PathDir(d) == d {
+			break
+		}
+		parents = append(parents, fsys.PathDir(d))
+	}
+	if len(parents) == 0 {
+		return nil
+	}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, p := range parents {
+		if err := syncDir(fsys, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asCorrupt marks what Pebble calls corruption as ours.
+func asCorrupt(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+// loadStoreRow reads the store row, writing it first in a new store.
+//
+//	version:1 shards:2 cluster id:16
+func (s *pebbleStore) loadStoreRow() (shards int, err error) {
+	value, closer, err := s.db.Get(StoreKey())
+	if errors.Is(err, pebble.ErrNotFound) {
+		return s.createStoreRow()
+	}
+	if err != nil {
+		return 0, asCorrupt(err)
+	}
+	defer closer.Close()
+	if len(value) == 0 || value[0] != storeVersion {
+		return 0, fmt.Errorf("%w: store row %x", ErrFormat, value)
+	}
+	if len(value) != 19 {
+		return 0, fmt.Errorf("%w: store row", ErrCorrupt)
+	}
+	copy(s.id[:], value[3:])
+	shards = int(binary.BigEndian.Uint16(value[1:]))
+	if !validShards(shards) {
+		return 0, fmt.Errorf("%w: store row of %d shards", ErrCorrupt, shards)
+	}
+	return shards, nil
+}
+
+func (s *pebbleStore) createStoreRow() (int, error) {
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return 0, asCorrupt(err)
+	}
+	foreign := it.First()
+	if err := it.Close(); err != nil {
+		return 0, asCorrupt(err)
+	}
+	if foreign {
+		return 0, fmt.Errorf("%w: a database, but not weir's", ErrFormat)
+	}
+	rand.Read(s.id[:]) // never fails
+	row := binary.BigEndian.AppendUint16([]byte{storeVersion}, uint16(s.opts.Shards))
+	if err := s.db.Set(StoreKey(), append(row, s.id[:]...), pebble.Sync); err != nil {
+		return 0, err
+	}
+	return s.opts.Shards, s.latch.err()
+}
+
+func (s *pebbleStore) Layout() Layout      { return Layout{Shards: len(s.shards)} }
+func (s *pebbleStore) ClusterID() [16]byte { return s.id }
+
+func (s *pebbleStore) Shard(id ShardID) (Shard, error) {
+	sh, err := findShard(s.shards, id)
+	if err != nil {
+		return nil, err
+	}
+	return sh, nil
+}
+
+// enter keeps the store open until the matching leave.
+func (s *pebbleStore) enter() error {
+	s.gate.RLock()
+	if s.closed {
+		s.gate.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *pebbleStore) leave() { s.gate.RUnlock() }
+
+func (s *pebbleStore) Failed() error {
+	if err := s.latch.err(); err != nil {
+		return err
+	}
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *pebbleStore) SyncAll(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	r := s.sync.ask()
+	s.leave()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *pebbleStore) CommitTogether(_ context.Context, batches []Batch) ([]Pos, error) {
+	mine := make([]*pebbleBatch, len(batches))
+	for i, b := range batches {
+		pb, ok := b.(*pebbleBatch)
+		if !ok || pb.writer == nil || pb.writer.shard.store != s {
+			return nil, fmt.Errorf("storage: a %T is no batch of this store", b)
+		}
+		mine[i] = pb
+	}
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	unlock, err := lockTogether(mine, func(b *pebbleBatch) *shardState { return &b.writer.shard.shardState })
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for _, b := range mine {
+		if err := b.writer.mayCommit(b); err != nil {
+			return nil, err
+		}
+	}
+	return s.apply(mine...)
+}
+
+// apply commits batches as one, under gate and the mu of all their shards, and
+// consumes them.
+func (s *pebbleStore) apply(batches ...*pebbleBatch) ([]Pos, error) {
+	at := make([]Pos, len(batches))
+	var all *pebble.Batch
+	for i, b := range batches {
+		if at[i] = b.writer.shard.pos(); b.Empty() {
+			continue
+		}
+		at[i].Seq++
+		b.addPosition(at[i])
+		if all == nil {
+			all = b.ops
+		} else if err := all.Apply(b.ops, nil); err != nil {
+			return nil, fmt.Errorf("storage: merge batches: %w", err)
+		}
+	}
+	if all != nil {
+		if err := s.applyOne(all); err != nil {
+			return nil, err
+		}
+	}
+	for i, b := range batches {
+		b.writer.shard.seq.Store(at[i].Seq)
+		b.recycle()
+	}
+	return at, nil
+}
+
+// applyOne hands a batch to Pebble; nil means that the OS has it.
+func (s *pebbleStore) applyOne(b *pebble.Batch) error {
+	var began time.Time
+	if s.opts.OnCommit != nil {
+		began = time.Now()
+	}
+	if err := s.db.Apply(b, pebble.Sync); err != nil {
+		s.latch.set(fmt.Errorf("commit: %w", err))
+	}
+	// Also when Pebble saw no error: the disk below it hides its own (pebble_disk.go).
+	if err := s.latch.err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	s.commits.Add(1)
+	if s.opts.OnCommit != nil {
+		s.opts.OnCommit(time.Since(began))
+	}
+	return nil
+}
+
+// Close waits for open views until ctx is done, makes everything durable and closes.
+// With views left open it fails, and the directory stays locked until they are
+// closed and Close is called again. A latched store returns its failure.
+func (s *pebbleStore) Close(ctx context.Context) error {
+	s.gate.Lock()
+	s.closed = true
+	s.gate.Unlock()
+	quiet := make(chan struct{})
+	go func() {
+		s.views.Wait()
+		close(quiet)
+	}()
+	select {
+	case <-quiet:
+	case <-ctx.Done():
+		return fmt.Errorf("storage: close: %d views are open: %w", s.nviews.Load(), ctx.Err())
+	}
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.gone {
+		return nil
+	}
+	s.gone = true
+	s.sync.rest()
+	return errors.Join(s.release(), s.latch.err())
+}
+
+// release closes whatever is open.
+func (s *pebbleStore) release() error {
+	var err error
+	if s.db != nil {
+		close(s.disk.closing)
+		err = s.db.Close()
+	}
+	if s.sync != nil {
+		// Closing the log synced it.
+		if !s.latch.on() && err == nil {
+			err = s.sync.syncOnce()
+		}
+		err = errors.Join(err, s.sync.mark.file.Close())
+	}
+	return errors.Join(err, s.lock.Close())
+}
+
+// pebbleShard is one shard's rows in the one database.
+type pebbleShard struct {
+	shardState
+	store *pebbleStore
+}
+
+func (sh *pebbleShard) ID() ShardID { return sh.id }
+
+// loadPosition reads the position row, while opening and after an import.
+func (sh *pebbleShard) loadPosition() error {
+	value, closer, err := sh.store.db.Get(PositionKey(sh.id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return asCorrupt(err)
+	}
+	defer closer.Close()
+	pos, err := ParsePos(value)
+	if err != nil {
+		return err
+	}
+	sh.epoch = pos.Epoch
+	sh.seq.Store(pos.Seq)
+	return nil
+}
+
+func (sh *pebbleShard) Lead(context.Context) (Writer, error) {
+	if err := sh.store.Failed(); err != nil {
+		return nil, err
+	}
+	return &pebbleWriter{shard: sh, lost: sh.lead()}, nil
+}
+
+func (sh *pebbleShard) Export(ctx context.Context, w io.Writer) (Pos, error) {
+	v, err := sh.View()
+	if err != nil {
+		return Pos{}, err
+	}
+	defer v.Close()
+	return exportShard(ctx, sh.id, v, w)
+}
+
+// Import reads the whole export into one Pebble batch, which is why it cannot take
+// more than MaxBatchBytes: replacing a shard in parts would not be atomic. (Tables
+// built aside and ingested would lift that; not done, as restoring is rare.)
+func (sh *pebbleShard) Import(ctx context.Context, r io.Reader) (Pos, error) {
+	s := sh.store
+	if err := s.enter(); err != nil {
+		return Pos{}, err
+	}
+	defer s.leave()
+	if err := s.latch.err(); err != nil {
+		return Pos{}, err
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	lower, upper := ShardRange(sh.id)
+	if err := b.DeleteRange(lower, upper, nil); err != nil {
+		return Pos{}, err
+	}
+	pos, err := importShard(ctx, sh.id, r, func(key, value []byte) error {
+		if b.Len()+len(key)+len(value) > MaxBatchBytes {
+			return fmt.Errorf("%w: import of shard %d", ErrTooLarge, sh.id)
+		}
+		return b.Set(key, value, nil)
+	})
+	if err != nil {
+		return Pos{}, err
+	}
+	sh.lead() // whoever wrote before knows other rows
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	// The mark must not promise the old shard's seq while the new one may be lower.
+	old := sh.seq.Swap(0)
+	sh.synced.Store(0)
+	if err := s.sync.wait(ctx); err != nil {
+		sh.seq.Store(old)
+		return Pos{}, err
+	}
+	if err := s.applyOne(b); err != nil {
+		return Pos{}, err
+	}
+	sh.epoch = pos.Epoch
+	sh.seq.Store(pos.Seq)
+	return pos, s.sync.wait(ctx)
+}

@@ -1,0 +1,400 @@
+package storage
+
+// The file system under Pebble. It does two things that Pebble does not:
+//
+// Logs are written, not fsynced. Every commit is a Pebble "sync" commit, so that
+// the log is handed to the OS before the commit returns; the fsync that Pebble
+// asks for is swallowed here, and done by the syncer when Durable asks. All other
+// files (tables, blobs, MANIFEST, markers, OPTIONS, directories) sync for real, and
+// so does a log when it is closed: Pebble takes every log but the newest for
+// complete, so a log must be safe before its successor is written. What is left to
+// sync then is small, because the syncer runs by itself each logSyncBytes.
+//
+//	commit ─► log.Write ─► OS            Durable ─► syncer ─► fdatasync of the open log
+//	              └─ Sync: swallowed                          └► weir.durable: what is safe now
+//
+// Why not Pebble's NoSync commits? They keep up to 32 KiB of the newest log in the
+// process's memory: acked writes die with the process.
+//
+// After the first failed write nothing more reaches the disk (the latch). Pebble
+// panics, or exits, or retries for ever when its log or MANIFEST fails, and none of
+// the three may happen in a server that still answers reads. So from that moment
+// every write, sync, rename and removal of logs, MANIFEST and directories pretends
+// to have worked, while the disk stays as the failure left it; commits are refused
+// by the store, and a reopening finds all that was there. Tables are different:
+// Pebble reads them back, so their errors are returned, and whoever wants to create
+// the next one is parked until Close, instead of retrying in a circle.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// logSyncBytes is how much of the log may wait for an fsync before the syncer
+// runs unasked: it bounds the stall of a commit that meets a log rotation.
+const logSyncBytes = 8 << 20
+
+// latch keeps the first failure of a store.
+type latch struct {
+	first atomic.Pointer[error]
+	told  func(error) // called once, with the failure; set before use
+}
+
+// set latches err; the first one wins.
+func (l *latch) set(err error) {
+	if l.first.CompareAndSwap(nil, &err) && l.told != nil {
+		l.told(err)
+	}
+}
+
+// err is nil while the store is sound, else wraps ErrLatched and the cause.
+func (l *latch) err() error {
+	if p := l.first.Load(); p != nil {
+		return fmt.Errorf("%w: %w", ErrLatched, *p)
+	}
+	return nil
+}
+
+func (l *latch) on() bool { return l.first.Load() != nil }
+
+// diskFS wraps a file system as described above. Until it runs (while Pebble opens)
+// errors are returned as they are.
+type diskFS struct {
+	vfs.FS
+	latch   *latch
+	running atomic.Bool
+	closing chan struct{}
+	kick    func() // asks for an fsync of the logs, without waiting
+	mu      sync.Mutex
+	logs    []*logFile // open logs, oldest first; owned by mu
+}
+
+func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+func isTable(name string) bool {
+	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}
+
+// frozen reports whether the disk is to stay as it is.
+func (d *diskFS) frozen() bool { return d.running.Load() && d.latch.on() }
+
+// failed latches a failure of a running store and reports whether the caller must
+// pretend that nothing happened.
+func (d *diskFS) failed(op, name string, err error) (pretend bool) {
+	if !d.running.Load() {
+		return false
+	}
+	d.latch.set(fmt.Errorf("%s %s: %w", op, d.PathBase(name), err))
+	return !isTable(name)
+}
+
+// park keeps a writer of tables waiting until the store closes.
+func (d *diskFS) park() error {
+	<-d.closing
+	return d.latch.err()
+}
+
+// create is what Create, ReuseForWrite and OpenReadWrite have in common.
+func (d *diskFS) create(op, name string, open func() (vfs.File, error)) (vfs.File, error) {
+	if d.frozen() {
+		if isTable(name) {
+			return nil, d.park()
+		}
+		return sinkFile{name: name}, nil
+	}
+	f, err := open()
+	if err != nil {
+		if d.failed(op, name, err) {
+			return sinkFile{name: name}, nil
+		}
+		return nil, err
+	}
+	if !isLog(name) {
+		return &diskFile{File: f, disk: d, name: name}, nil
+	}
+	lf := &logFile{File: f, disk: d, name: name}
+	d.mu.Lock()
+	d.logs = append(d.logs, lf)
+	d.mu.Unlock()
+	return lf, nil
+}
+
+func (d *diskFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return d.create("create", name, func() (vfs.File, error) { return d.FS.Create(name, c) })
+}
+
+func (d *diskFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return d.create("reuse", newname, func() (vfs.File, error) { return d.FS.ReuseForWrite(oldname, newname, c) })
+}
+
+func (d *diskFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	return d.create("open", name, func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, o...) })
+}
+
+func (d *diskFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	f, err := d.FS.Open(name, o...)
+	if err != nil {
+		return nil, err
+	}
+	return &diskFile{File: f, disk: d, name: name}, nil
+}
+
+func (d *diskFS) OpenDir(name string) (vfs.File, error) {
+	f, err := d.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &diskFile{File: f, disk: d, name: name}, nil
+}
+
+// change runs a renaming or a removal.
+func (d *diskFS) change(op, name string, f func() error) error {
+	if d.frozen() {
+		return nil
+	}
+	if err := f(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if d.failed(op, name, err) {
+			return nil
+		}
+		return err
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func (d *diskFS) Rename(oldname, newname string) error {
+	return d.change("rename", newname, func() error { return d.FS.Rename(oldname, newname) })
+}
+
+func (d *diskFS) Link(oldname, newname string) error {
+	return d.change("link", newname, func() error { return d.FS.Link(oldname, newname) })
+}
+
+func (d *diskFS) Remove(name string) error {
+	return d.change("remove", name, func() error { return d.FS.Remove(name) })
+}
+
+func (d *diskFS) RemoveAll(name string) error {
+	return d.change("remove", name, func() error { return d.FS.RemoveAll(name) })
+}
+
+func (d *diskFS) Unwrap() vfs.FS { return d.FS }
+
+// openLogs returns the open logs, oldest first.
+func (d *diskFS) openLogs(dst []*logFile) []*logFile {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append(dst[:0], d.logs...)
+}
+
+func (d *diskFS) forget(f *logFile) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.logs, f); i >= 0 {
+		d.logs = slices.Delete(d.logs, i, i+1)
+	}
+}
+
+// diskFile is any file but a log: every failure latches.
+type diskFile struct {
+	vfs.File
+	disk *diskFS
+	name string
+}
+
+// done turns the outcome of a write into what Pebble may see.
+func (f *diskFile) done(op string, err error) error {
+	if err == nil || f.disk.failed(op, f.name, err) {
+		return nil
+	}
+	return err
+}
+
+// skip reports whether the disk is frozen, and what the caller is told then.
+func (f *diskFile) skip() (bool, error) {
+	if !f.disk.frozen() {
+		return false, nil
+	}
+	if isTable(f.name) {
+		return true, f.disk.latch.err()
+	}
+	return true, nil
+}
+
+func (f *diskFile) Write(p []byte) (int, error) {
+	if skip, err := f.skip(); skip {
+		return len(p), err
+	}
+	if n, err := f.File.Write(p); err != nil {
+		if err = f.done("write", err); err != nil {
+			return n, err
+		}
+	}
+	return len(p), nil
+}
+
+func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
+	if skip, err := f.skip(); skip {
+		return len(p), err
+	}
+	if n, err := f.File.WriteAt(p, off); err != nil {
+		if err = f.done("write", err); err != nil {
+			return n, err
+		}
+	}
+	return len(p), nil
+}
+
+func (f *diskFile) Sync() error {
+	if skip, err := f.skip(); skip {
+		return err
+	}
+	return f.done("sync", f.File.Sync())
+}
+
+func (f *diskFile) SyncData() error {
+	if skip, err := f.skip(); skip {
+		return err
+	}
+	return f.done("sync", f.File.SyncData())
+}
+
+func (f *diskFile) SyncTo(length int64) (bool, error) {
+	if skip, err := f.skip(); skip {
+		return false, err
+	}
+	full, err := f.File.SyncTo(length)
+	return full && err == nil, f.done("sync", err)
+}
+
+// Read errors latch too (a disk that cannot be read is not to be written), and are
+// always returned: there is nothing to pretend.
+func (f *diskFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	if err != nil && err != io.EOF {
+		f.disk.failed("read", f.name, err)
+	}
+	return n, err
+}
+
+func (f *diskFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if err != nil && err != io.EOF {
+		f.disk.failed("read", f.name, err)
+	}
+	return n, err
+}
+
+// logFile is a write-ahead log. Pebble's flusher writes and closes it; the syncer
+// syncs it. mu keeps the descriptor open while it is being synced; writes do not
+// take it, so commits go on during an fsync.
+type logFile struct {
+	vfs.File
+	disk    *diskFS
+	name    string
+	mu      sync.Mutex
+	closed  bool         // owned by mu
+	dirty   atomic.Bool  // written since the last sync began
+	pending atomic.Int64 // bytes written since the last sync began
+}
+
+func (f *logFile) Write(p []byte) (int, error) {
+	if f.disk.frozen() {
+		return len(p), nil
+	}
+	if n, err := f.File.Write(p); err != nil {
+		// What is half written stays: recovery takes it for the torn end of the log.
+		if !f.disk.failed("write", f.name, err) {
+			return n, err
+		}
+		return len(p), nil
+	}
+	// After the write, so that a sync which finds it clean has nothing to miss.
+	f.dirty.Store(true)
+	was := f.pending.Add(int64(len(p))) - int64(len(p))
+	if was < logSyncBytes && was+int64(len(p)) >= logSyncBytes && f.disk.kick != nil {
+		f.disk.kick()
+	}
+	return len(p), nil
+}
+
+func (f *logFile) Sync() error                { return nil }
+func (f *logFile) SyncData() error            { return nil }
+func (f *logFile) SyncTo(int64) (bool, error) { return false, nil }
+
+// syncNow makes everything written so far durable; a closed log is so already.
+func (f *logFile) syncNow() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.syncLocked()
+}
+
+func (f *logFile) syncLocked() error {
+	if f.disk.frozen() {
+		return f.disk.latch.err()
+	}
+	if f.closed || !f.dirty.Swap(false) {
+		return nil
+	}
+	f.pending.Store(0)
+	if err := f.File.SyncData(); err != nil {
+		// A failed fsync may have dropped the dirty pages: asking again would lie.
+		f.dirty.Store(true)
+		if f.disk.failed("sync", f.name, err) {
+			return f.disk.latch.err()
+		}
+		return err
+	}
+	return nil
+}
+
+// Close syncs first. It stays in openLogs until it is safe, so that a Durable which
+// comes meanwhile waits for mu and thereby for this sync.
+func (f *logFile) Close() error {
+	f.mu.Lock()
+	err := f.syncLocked()
+	f.closed = true
+	closeErr := f.File.Close()
+	f.mu.Unlock()
+	f.disk.forget(f)
+	if f.disk.running.Load() {
+		return nil // latched if it failed
+	}
+	return errors.Join(err, closeErr)
+}
+
+// sinkFile swallows what a latched store would have written.
+type sinkFile struct{ name string }
+
+func (s sinkFile) Write(p []byte) (int, error)            { return len(p), nil }
+func (s sinkFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+func (s sinkFile) Read([]byte) (int, error)               { return 0, io.EOF }
+func (s sinkFile) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
+func (s sinkFile) Close() error                           { return nil }
+func (s sinkFile) Preallocate(int64, int64) error         { return nil }
+func (s sinkFile) Stat() (vfs.FileInfo, error)            { return sinkInfo(s), nil }
+func (s sinkFile) Sync() error                            { return nil }
+func (s sinkFile) SyncTo(int64) (bool, error)             { return false, nil }
+func (s sinkFile) SyncData() error                        { return nil }
+func (s sinkFile) Prefetch(int64, int64) error            { return nil }
+func (s sinkFile) Fd() uintptr                            { return vfs.InvalidFd }
+
+type sinkInfo struct{ name string }
+
+func (i sinkInfo) Name() string           { return i.name }
+func (i sinkInfo) Size() int64            { return 0 }
+func (i sinkInfo) Mode() os.FileMode      { return 0 }
+func (i sinkInfo) ModTime() time.Time     { return time.Time{} }
+func (i sinkInfo) IsDir() bool            { return false }
+func (i sinkInfo) Sys() any               { return nil }
+func (i sinkInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }

@@ -1,0 +1,123 @@
+package storage
+
+// The syncer: one fsync for everybody who came before it began.
+//
+//	Durable ─┐
+//	Durable ─┼─► next round ─► fsync ─► all of the round answered
+//	SyncAll ─┘        ▲
+//	                  └─ who comes while an fsync is under way joins the round after
+//
+// A round belongs to nobody: whoever finds no round under way starts the goroutine
+// that runs rounds until none is asked for.
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type syncer struct {
+	disk   *diskFS
+	shards []*pebbleShard
+	mark   *durableMark
+	onSync func(time.Duration)
+	count  atomic.Uint64
+
+	mu      sync.Mutex
+	next    *syncRound // asked for and not begun; owned by mu
+	running bool       // a goroutine runs rounds; owned by mu
+	idle    sync.Cond  // running became false
+
+	logs []*logFile // scratch of the goroutine
+	seqs []uint64   // scratch of the goroutine
+}
+
+type syncRound struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// ask returns the round that will cover everything written before this call.
+func (s *syncer) ask() *syncRound {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = &syncRound{done: make(chan struct{})}
+	}
+	if !s.running {
+		s.running = true
+		go s.run()
+	}
+	return s.next
+}
+
+// wait asks and waits.
+func (s *syncer) wait(ctx context.Context) error {
+	r := s.ask()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run runs rounds until none is asked for.
+func (s *syncer) run() {
+	for {
+		s.mu.Lock()
+		r := s.next
+		s.next = nil
+		if r == nil {
+			s.running = false
+			s.idle.Broadcast()
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		r.err = s.syncOnce()
+		close(r.done)
+	}
+}
+
+// rest waits until no round is under way or asked for.
+func (s *syncer) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.running {
+		s.idle.Wait()
+	}
+}
+
+// syncOnce fsyncs the open logs and notes what is durable thereby.
+func (s *syncer) syncOnce() error {
+	if err := s.disk.latch.err(); err != nil {
+		return err
+	}
+	var began time.Time
+	if s.onSync != nil {
+		began = time.Now()
+	}
+	// Before the logs: a batch committed later may be in the sync, and is not
+	// counted; a batch counted here is in a log that is open now, or was closed,
+	// and thereby synced, before.
+	s.seqs = s.seqs[:0]
+	for _, sh := range s.shards {
+		s.seqs = append(s.seqs, sh.seq.Load())
+	}
+	s.logs = s.disk.openLogs(s.logs)
+	for _, f := range s.logs {
+		if err := f.syncNow(); err != nil {
+			return err
+		}
+	}
+	s.count.Add(1)
+	for i, sh := range s.shards {
+		sh.synced.Store(s.seqs[i])
+	}
+	if s.onSync != nil {
+		s.onSync(time.Since(began))
+	}
+	return s.mark.write(s.seqs)
+}

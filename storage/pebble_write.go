@@ -1,0 +1,178 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// pebbleBatch writes straight into Pebble's own encoding: what is handed to Commit
+// is what the log gets, without a copy. It comes from the store's pool and goes back
+// when it is committed or discarded.
+type pebbleBatch struct {
+	ops     *pebble.Batch
+	shard   ShardID
+	writer  *pebbleWriter
+	foreign bool
+}
+
+const pebbleBatchHeader = 12 // bytes of an empty pebble.Batch
+
+func (b *pebbleBatch) Shard() ShardID { return b.shard }
+func (b *pebbleBatch) Size() int      { return b.ops.Len() - pebbleBatchHeader }
+func (b *pebbleBatch) Empty() bool    { return b.ops.Empty() }
+
+// fits refuses what would make the batch too large, before memory is spent on it.
+func (b *pebbleBatch) fits(more int) error {
+	if b.ops.Len()+more > MaxBatchBytes {
+		return fmt.Errorf("%w: %d bytes of %d", ErrTooLarge, b.ops.Len()+more, MaxBatchBytes)
+	}
+	return nil
+}
+
+func (b *pebbleBatch) Set(key, value []byte) error { return b.SetTwo(key, value, nil) }
+
+func (b *pebbleBatch) SetTwo(key, head, tail []byte) error {
+	if err := b.fits(len(key) + len(head) + len(tail)); err != nil {
+		return err
+	}
+	b.foreign = b.foreign || !inShard(b.shard, key)
+	op := b.ops.SetDeferred(len(key), len(head)+len(tail))
+	copy(op.Key, key)
+	copy(op.Value[copy(op.Value, head):], tail)
+	return op.Finish()
+}
+
+func (b *pebbleBatch) Delete(key []byte) error {
+	if err := b.fits(len(key)); err != nil {
+		return err
+	}
+	b.foreign = b.foreign || !inShard(b.shard, key)
+	return b.ops.Delete(key, nil)
+}
+
+func (b *pebbleBatch) DeleteRange(lower, upper []byte) error {
+	if bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	if err := b.fits(len(lower) + len(upper)); err != nil {
+		return err
+	}
+	b.foreign = b.foreign || !rangeInShard(b.shard, lower, upper)
+	return b.ops.DeleteRange(lower, upper, nil)
+}
+
+// addPosition adds the shard's position row.
+func (b *pebbleBatch) addPosition(p Pos) {
+	op := b.ops.SetDeferred(3, 16)
+	op.Key[0], op.Key[1], op.Key[2] = byte(b.shard>>8), byte(b.shard), tagPosition
+	binary.BigEndian.PutUint64(op.Value, uint64(p.Epoch))
+	binary.BigEndian.PutUint64(op.Value[8:], p.Seq)
+	op.Finish() // fails only in an indexed batch
+}
+
+func (b *pebbleBatch) Discard() { b.recycle() }
+
+// recycle gives the batch back to the pool; Discard after Commit does nothing.
+func (b *pebbleBatch) recycle() {
+	if b.writer == nil {
+		return
+	}
+	store := b.writer.shard.store
+	b.ops.Close() // back to Pebble's pool, with its buffer
+	*b = pebbleBatch{}
+	store.batches.Put(b)
+}
+
+func (b *pebbleBatch) eachOp(f func(op opKind, key, value []byte) error) error {
+	r := b.ops.Reader()
+	for {
+		kind, key, value, ok, err := r.Next()
+		if err != nil || !ok {
+			return err
+		}
+		var op opKind
+		switch kind {
+		case pebble.InternalKeyKindSet:
+			op = opSet
+		case pebble.InternalKeyKindDelete:
+			op = opDelete
+		case pebble.InternalKeyKindRangeDelete:
+			op = opDeleteRange
+		default:
+			return fmt.Errorf("%w: batch operation %v", ErrCorrupt, kind)
+		}
+		if err := f(op, key, value); err != nil {
+			return err
+		}
+	}
+}
+
+// pebbleWriter is the right to write one shard.
+type pebbleWriter struct {
+	shard *pebbleShard
+	lost  chan struct{}
+}
+
+func (w *pebbleWriter) Lost() <-chan struct{} { return w.lost }
+
+func (w *pebbleWriter) Begin() Batch {
+	s := w.shard.store
+	b, ok := s.batches.Get().(*pebbleBatch)
+	if !ok {
+		b = &pebbleBatch{}
+	}
+	b.shard, b.writer = w.shard.id, w
+	b.ops = newPebbleBatch(s)
+	return b
+}
+
+// mayCommit says, under the shard's mu, why the batch may not be committed.
+func (w *pebbleWriter) mayCommit(b *pebbleBatch) error {
+	if err := w.shard.store.latch.err(); err != nil {
+		return err
+	}
+	if !w.shard.holds(w.lost) {
+		return ErrFenced
+	}
+	return checkBatch(b.shard, b.foreign, b.Size())
+}
+
+func (w *pebbleWriter) Commit(_ context.Context, b Batch) (Pos, error) {
+	pb, ok := b.(*pebbleBatch)
+	if !ok || pb.writer == nil || pb.writer.shard != w.shard {
+		return Pos{}, fmt.Errorf("storage: a %T is no batch of this writer", b)
+	}
+	sh := w.shard
+	if err := sh.store.enter(); err != nil {
+		return Pos{}, err
+	}
+	defer sh.store.leave()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if err := pb.writer.mayCommit(pb); err != nil {
+		return Pos{}, err
+	}
+	pos := sh.pos()
+	if !pb.Empty() {
+		pos.Seq++
+		pb.addPosition(pos)
+		if err := sh.store.applyOne(pb.ops); err != nil {
+			return Pos{}, err
+		}
+		sh.seq.Store(pos.Seq)
+	}
+	pb.recycle()
+	return pos, nil
+}
+
+// Durable returns at once when an fsync after that commit has been done already.
+func (w *pebbleWriter) Durable(ctx context.Context, p Pos) error {
+	if p.Seq <= w.shard.synced.Load() {
+		return nil
+	}
+	return w.shard.store.SyncAll(ctx)
+}
