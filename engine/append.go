@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+
+	"weir/storage"
+)
+
+// A native block is closed at this many entries or bytes (dictionary 7).
+const (
+	blockEntries = 100
+	blockBytes   = 4096
+)
+
+// The ID and time indexes get a row about every so many offsets.
+const indexSpacing = 64
+
+func putUint64(b []byte, v uint64) { binary.BigEndian.PutUint64(b, v) }
+
+// Append adds one entry in the native form. ErrIDTooSmall, ErrIDZero, ErrIDExhausted.
+func (t *Turn) Append(no StreamNo, a AppendArgs) (Appended, error) {
+	st, r, err := t.write(no)
+	if err != nil {
+		return Appended{}, err
+	}
+	defer st.shard.mu.Unlock()
+	id, err := st.chooseID(a, t.now)
+	if err != nil {
+		return Appended{}, err
+	}
+	base := st.row.Next
+	st.fill(r, id, a.Fields)
+	st.appended(base, id)
+	st.row.LastID = id
+	st.row.Next++
+	st.row.Length++
+	st.markDirty(r)
+	t.touch(st)
+	return Appended{Base: base, FirstID: id, Start: st.row.Start}, nil
+}
+
+// appended keeps the cache of the first living entry true when the stream was empty.
+func (s *stream) appended(base int64, id ID) {
+	if s.row.Length == 0 {
+		s.row.Head = base
+		s.first = firstLiving{true, base, id}
+	}
+}
+
+// chooseID gives the ID of the next entry by Redis's rules.
+func (s *stream) chooseID(a AppendArgs, now int64) (ID, error) {
+	last := s.row.LastID
+	switch {
+	case a.Auto:
+		return s.nextID(uint64(max(now, 0)), 1)
+	case a.AutoSeq:
+		if last == MaxID {
+			return ID{}, ErrIDExhausted
+		}
+		if a.ID.MS < last.MS {
+			return ID{}, ErrIDTooSmall
+		}
+		if a.ID.MS > last.MS || a.ID.MS == 0 && last == (ID{}) {
+			id := ID{MS: a.ID.MS, Seq: uint64(s.row.Residue)}
+			if id == (ID{}) {
+				id.Seq = uint64(s.row.Modulus)
+			}
+			return id, nil
+		}
+		seq, ok := s.seqAfter(last.Seq)
+		if !ok {
+			return ID{}, ErrIDTooSmall
+		}
+		return ID{MS: last.MS, Seq: seq}, nil
+	}
+	switch {
+	case a.ID == (ID{}):
+		return ID{}, ErrIDZero
+	case last == MaxID:
+		return ID{}, ErrIDExhausted
+	case !last.Less(a.ID):
+		return ID{}, ErrIDTooSmall
+	}
+	return a.ID, nil
+}
+
+// seqAfter is the smallest seq above one that is congruent to the stream's residue.
+func (s *stream) seqAfter(seq uint64) (uint64, bool) {
+	m, res := uint64(s.row.Modulus), uint64(s.row.Residue)
+	step := m - (seq%m+m-res)%m // 1..m
+	if seq > math.MaxUint64-step {
+		return 0, false
+	}
+	return seq + step, true
+}
+
+// nextID is the ID of the first of n generated entries: their seqs go up by Modulus within one ms. The ms is
+// the clock's, never below the last ID's.
+func (s *stream) nextID(ms uint64, n uint64) (ID, error) {
+	last := s.row.LastID
+	m := uint64(s.row.Modulus)
+	if ms > last.MS {
+		id := ID{MS: ms, Seq: uint64(s.row.Residue)}
+		return id, nil
+	}
+	if last == (ID{}) { // ms is 0, and 0-0 is no ID
+		if s.row.Residue == 0 {
+			return ID{Seq: m}, nil
+		}
+		return ID{Seq: uint64(s.row.Residue)}, nil
+	}
+	if seq, ok := s.seqAfter(last.Seq); ok && seq <= math.MaxUint64-(n-1)*m {
+		return ID{MS: last.MS, Seq: seq}, nil
+	}
+	if last.MS == math.MaxUint64 {
+		return ID{}, ErrIDExhausted
+	}
+	return ID{MS: last.MS + 1, Seq: uint64(s.row.Residue)}, nil
+}
+
+// fill puts an entry into the block that is being filled, beginning one when there is none or it is full.
+func (s *stream) fill(r *round, id ID, fields [][]byte) {
+	f := s.filling
+	if f != nil && (f.round != r || f.count >= blockEntries || len(f.Payload) >= blockBytes) {
+		s.closeBlock(f.round)
+		f = nil
+	}
+	ms := entryTime(id)
+	if f == nil {
+		b := &tailBlock{stream: s, Block: Block{Kind: Entries, Base: s.row.Next, Last: s.row.Next, FirstID: id, LastID: id, MinTime: ms, MaxTime: ms}}
+		b.Payload = storage.AppendEntry(nil, id, true, id, fields)
+		s.filling = &filling{tailBlock: b, round: r, count: 1}
+		s.tail = append(s.tail, b)
+		return
+	}
+	f.Payload = storage.AppendEntry(f.Payload, f.LastID, false, id, fields)
+	f.Last = s.row.Next
+	f.LastID = id
+	f.MaxTime = max(f.MaxTime, ms)
+	f.MinTime = min(f.MinTime, ms)
+	f.count++
+}
+
+// entryTime is a native entry's timestamp: its ID's ms.
+func entryTime(id ID) int64 { return int64(min(id.MS, math.MaxInt64)) }
+
+// closeBlock ends the block that is being filled and writes it.
+func (s *stream) closeBlock(r *round) {
+	b := s.filling.tailBlock
+	s.filling = nil
+	s.store(r, b)
+}
+
+// store writes a closed block and its index rows, and hands it to the tail's queue.
+func (s *stream) store(r *round, b *tailBlock) {
+	var head [96]byte
+	_ = r.batch.SetTwo(storage.BlockKey(s.no, b.Base), b.AppendHeader(head[:0]), b.Payload)
+	var off [16]byte
+	if b.Base-s.row.IDRowBase >= indexSpacing {
+		_ = r.batch.Set(storage.IDKey(s.no, b.FirstID), storage.AppendOffset(off[:0], b.Base))
+		s.row.IDRowBase = b.Base
+	}
+	if b.MaxTime > s.row.MaxTime {
+		if b.Base-s.row.TimeRowBase >= indexSpacing {
+			// No timestamp before Base is greater than the running maximum so far.
+			_ = r.batch.Set(storage.TimeKey(s.no, s.row.MaxTime), storage.AppendOffset(off[:0], b.Base))
+			s.row.TimeRowBase = b.Base
+		}
+		s.row.MaxTime, s.row.MaxTimeBase = b.MaxTime, b.Base
+	}
+	s.row.Bytes += int64(len(b.Payload))
+	b.size = int64(cap(b.Payload)) + tailOverhead
+	s.shard.tail.push(b, &s.shard.e.tail)
+	s.shard.makeRoom()
+}
+
+// AppendBatch adds a Kafka record batch. ErrSequenceGap, ErrSequenceOld,
+// ErrProducerFenced, ErrProducerUnknown, ErrIDExhausted.
+func (t *Turn) AppendBatch(no StreamNo, a BatchArgs) (Appended, error) {
+	st, r, err := t.write(no)
+	if err != nil {
+		return Appended{}, err
+	}
+	defer st.shard.mu.Unlock()
+	if a.Producer != nil {
+		dup, base, err := st.checkProducer(a.Producer)
+		if err != nil {
+			return Appended{}, err
+		}
+		if dup {
+			t.gate(st) // the first copy may not be committed yet
+			return Appended{Base: base, Duplicate: true, Start: st.row.Start}, nil
+		}
+	}
+	n := int64(a.Count)
+	first, err := st.nextID(uint64(max(t.now, 0)), uint64(n))
+	if err != nil {
+		return Appended{}, err
+	}
+	if st.filling != nil {
+		st.closeBlock(r)
+	}
+	base := st.row.Next
+	putUint64(a.Data, uint64(base))
+	binary.BigEndian.PutUint32(a.Data[12:], uint32(st.row.LeaderEpoch))
+	stride := st.row.Modulus
+	b := &tailBlock{stream: st, Block: Block{
+		Kind: Batched, Base: base, Last: base + n - 1, FirstID: first, Stride: stride,
+		LastID:  ID{MS: first.MS, Seq: first.Seq + uint64(n-1)*uint64(stride)},
+		MinTime: a.MinTime, MaxTime: a.MaxTime, Payload: a.Data,
+	}}
+	st.tail = append(st.tail, b)
+	st.appended(base, first)
+	st.row.LastID = b.LastID
+	st.row.Next += n
+	st.row.Length += n
+	st.store(r, b)
+	if a.Producer != nil {
+		st.noteProducer(r, a.Producer, base, t.now)
+	}
+	st.markDirty(r)
+	t.touch(st)
+	return Appended{Base: base, FirstID: first, Start: st.row.Start}, nil
+}

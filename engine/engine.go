@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/storage"
+)
+
+// Options of an engine.
+type Options struct {
+	TailCache int64        // bytes of newest blocks kept in memory; 256 MiB when 0
+	NowMS     func() int64 // the clock, ms since 1970; time.Now when nil
+}
+
+const defaultTailCache = 256 << 20
+
+// Engine is an open store. Safe for concurrent use.
+type Engine struct {
+	st     storage.Store
+	o      Options
+	shards []*shard
+	hub    hub
+	tail   tailBudget
+	groups groupIndex
+	syncer syncer
+	apart  atomic.Bool // the store commits one shard at a time
+	failed atomic.Pointer[error]
+	closed atomic.Bool
+}
+
+// Open reads what is needed from a store: the number of the next stream of each
+// shard and the names of groups. Streams are loaded when they are first used. The
+// engine does not close the store.
+func Open(ctx context.Context, st storage.Store, o Options) (*Engine, error) {
+	if o.TailCache == 0 {
+		o.TailCache = defaultTailCache
+	}
+	if o.NowMS == nil {
+		o.NowMS = func() int64 { return time.Now().UnixMilli() }
+	}
+	e := &Engine{st: st, o: o}
+	e.hub.places = make(map[Place]*place)
+	e.tail.cap = o.TailCache
+	e.tail.kick = make(chan struct{}, 1)
+	n := st.Layout().Shards
+	for i := range n {
+		s, err := openShard(ctx, e, storage.ShardID(i))
+		if err != nil {
+			return nil, fmt.Errorf("engine: open shard %d: %w", i, err)
+		}
+		e.shards = append(e.shards, s)
+	}
+	e.syncer.start(e)
+	e.tail.start(e)
+	return e, nil
+}
+
+// Close commits what is open, makes everything durable and stops. Turns that are still open fail.
+func (e *Engine) Close(ctx context.Context) error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	var err error
+	if e.Failed() == nil {
+		err = e.flush(ctx)
+	}
+	e.syncer.stop()
+	e.tail.stop()
+	return err
+}
+
+// flush commits every open round, those nobody waits for included, and fsyncs.
+func (e *Engine) flush(ctx context.Context) error {
+	for _, s := range e.shards {
+		s.mu.Lock()
+		r := s.open
+		s.sealIdleGroups()
+		s.mu.Unlock()
+		if r != nil {
+			if err := e.commit(ctx, []*round{r}); err != nil {
+				return err
+			}
+		}
+	}
+	return e.st.SyncAll(ctx)
+}
+
+// Failed is the latched failure (ErrFailed wrapping its cause), nil while writes are accepted.
+func (e *Engine) Failed() error {
+	if p := e.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// fail latches. The first cause is kept.
+func (e *Engine) fail(cause error) error {
+	if errors.Is(cause, ErrFailed) {
+		return cause
+	}
+	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	e.failed.CompareAndSwap(nil, &err)
+	return e.Failed()
+}
+
+// Sync makes all that was committed so far durable (appendfsync everysec; WAITAOF).
+func (e *Engine) Sync(ctx context.Context) error {
+	if err := e.Failed(); err != nil {
+		return err
+	}
+	if err := e.st.SyncAll(ctx); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return e.fail(err)
+	}
+	return nil
+}
+
+// shardOf returns the shard of a stream; nil for numbers that no shard gave out.
+func (e *Engine) shardOf(no StreamNo) *shard {
+	if i := int(no.ShardOf()); i < len(e.shards) {
+		return e.shards[i]
+	}
+	return nil
+}
+
+// shardOfKey returns the shard of a Redis key.
+func (e *Engine) shardOfKey(key []byte) *shard {
+	return e.shards[e.st.Layout().Shard(storage.Slot(key))]
+}
+
+// syncer makes rounds durable: it takes all that were committed since its last
+// fsync, waits for one more, and publishes them. Why not let whoever waits do it?
+// The high watermark must move even when a client that asked for durable is gone.
+type syncer struct {
+	mu    sync.Mutex
+	queue []*round
+	kick  chan struct{}
+	done  chan struct{}
+	quit  chan struct{}
+}
+
+func (y *syncer) start(e *Engine) {
+	y.kick, y.done, y.quit = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	go y.loop(e)
+}
+
+func (y *syncer) stop() {
+	close(y.quit)
+	<-y.done
+}
+
+func (y *syncer) add(r *round) {
+	y.mu.Lock()
+	y.queue = append(y.queue, r)
+	y.mu.Unlock()
+	select {
+	case y.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (y *syncer) take() []*round {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	q := y.queue
+	y.queue = nil
+	return q
+}
+
+func (y *syncer) loop(e *Engine) {
+	defer close(y.done)
+	for {
+		select {
+		case <-y.kick:
+		case <-y.quit:
+			for _, r := range y.take() {
+				r.finishDurable(ErrClosed)
+			}
+			return
+		}
+		for q := y.take(); len(q) > 0; q = y.take() {
+			for _, r := range q {
+				// The first of them waits for an fsync that covers all; the rest return at once.
+				r.finishDurable(r.shard.w.Durable(context.Background(), r.pos))
+			}
+		}
+	}
+}

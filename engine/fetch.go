@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"maps"
+)
+
+// Fetched answers Fetch.
+type Fetched struct {
+	Blocks    []Run // whole blocks from the one that holds the offset on; From cuts what is trimmed, Marks say what is deleted
+	Start     int64 // log start offset
+	HighWater int64
+	Next      int64 // log end offset, evaluated
+}
+
+// Fetch reads blocks by offset, below the high watermark, without a turn (Kafka's
+// side). At least one block is returned when there is one, whatever maxBytes says
+// (KIP-74). A block that is deleted whole is skipped: the blocks begin at the next
+// existing entry at or after offset. ErrOffsetRange (with Start, HighWater and Next set)
+// when offset < Start or > Next.
+func (e *Engine) Fetch(no StreamNo, offset int64, maxBytes int) (Fetched, error) {
+	s := e.shardOf(no)
+	if s == nil {
+		return Fetched{}, ErrNoStream
+	}
+	s.mu.Lock()
+	st, err := s.stream(no)
+	if err != nil {
+		s.mu.Unlock()
+		return Fetched{}, err
+	}
+	f := Fetched{Start: st.row.Start, HighWater: max(st.hw, min(st.row.Start, st.row.Next)), Next: st.row.Next}
+	if offset < f.Start || offset > f.Next {
+		s.mu.Unlock()
+		return f, ErrOffsetRange
+	}
+	if offset >= st.hw {
+		s.mu.Unlock()
+		return f, nil
+	}
+	if offset >= st.tailBase() {
+		st.fetchWarm(&f, offset, maxBytes)
+		s.mu.Unlock()
+		return f, nil
+	}
+	// Cold: the rows are read without the lock. What is published is in the store, or in the tail.
+	edge, hw := st.tailBase(), st.hw
+	v, err := s.st.View()
+	var over map[int64]over
+	if len(st.over) > 0 {
+		over = maps.Clone(st.over)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return f, err
+	}
+	defer v.Close()
+	c, err := newBlockScan(v, no, over)
+	if err != nil {
+		return f, err
+	}
+	defer c.close()
+	if err := c.seek(offset); err != nil {
+		return f, err
+	}
+	left := maxBytes
+	for left > 0 {
+		b, m, ok, err := c.next()
+		if err != nil {
+			return f, err
+		}
+		if !ok || b.Base >= edge || b.Last >= hw {
+			break
+		}
+		if b.Last < offset {
+			continue
+		}
+		if left -= len(b.Payload); left < 0 && len(f.Blocks) > 0 {
+			return f, nil
+		}
+		f.Blocks = append(f.Blocks, wholeRun(b, m, f.Start))
+	}
+	if len(f.Blocks) == 0 && edge < hw {
+		// Nothing of the cold part exists any more. Ask anew: the tail may begin later by now.
+		return e.Fetch(no, edge, maxBytes)
+	}
+	return f, nil
+}
+
+func wholeRun(b Block, m Marks, start int64) Run {
+	return Run{Block: b, Marks: m, From: max(b.Base, start), To: b.Last}
+}
+
+// fetchWarm collects published blocks of the tail. Call with shard.mu held.
+func (s *stream) fetchWarm(f *Fetched, offset int64, maxBytes int) {
+	left := maxBytes
+	for i := s.tailIndex(offset); i < len(s.tail); i++ {
+		b := s.tail[i]
+		if b.Last >= s.hw {
+			return
+		}
+		if left -= len(b.Payload); left < 0 && len(f.Blocks) > 0 {
+			return
+		}
+		f.Blocks = append(f.Blocks, wholeRun(b.Block, b.marks, s.row.Start))
+		if left <= 0 {
+			return
+		}
+	}
+}
+
+// Offsets answers the log's ends without a turn.
+func (e *Engine) Offsets(no StreamNo) (start, highWater, next int64, err error) {
+	s := e.shardOf(no)
+	if s == nil {
+		return 0, 0, 0, ErrNoStream
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, err := s.stream(no)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return st.row.Start, max(st.hw, min(st.row.Start, st.row.Next)), st.row.Next, nil
+}
+
+// LeaderEpoch is the stream's leader epoch.
+func (e *Engine) LeaderEpoch(no StreamNo) (int32, error) {
+	s := e.shardOf(no)
+	if s == nil {
+		return 0, ErrNoStream
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, err := s.stream(no)
+	if err != nil {
+		return 0, err
+	}
+	return st.row.LeaderEpoch, nil
+}
+
+// BlockAtTime finds the first block, at or after the log start and below the high
+// watermark, with a living entry and a record timestamp >= ms. The caller looks inside it.
+// False when there is none.
+func (e *Engine) BlockAtTime(no StreamNo, ms int64) (Run, bool, error) {
+	s := e.shardOf(no)
+	if s == nil {
+		return Run{}, false, ErrNoStream
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, err := s.stream(no)
+	if err != nil {
+		return Run{}, false, err
+	}
+	from := st.row.Head
+	if hint, err := st.timeHint(ms); err != nil {
+		return Run{}, false, err
+	} else if hint > from {
+		from = hint
+	}
+	return st.firstWhere(from, func(b *Block) bool { return b.MaxTime >= ms })
+}
+
+// BlockAfter finds the first block with a living entry at or after an offset, below the high watermark: where a
+// search that found nothing in BlockAtTime's block goes on.
+func (e *Engine) BlockAfter(no StreamNo, offset, ms int64) (Run, bool, error) {
+	s := e.shardOf(no)
+	if s == nil {
+		return Run{}, false, ErrNoStream
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, err := s.stream(no)
+	if err != nil {
+		return Run{}, false, err
+	}
+	return st.firstWhere(max(offset, st.row.Head), func(b *Block) bool { return b.MaxTime >= ms })
+}
+
+// MaxTimeBlock is the first block that holds the largest timestamp of living entries' blocks (ListOffsets -3).
+func (e *Engine) MaxTimeBlock(no StreamNo) (Run, bool, error) {
+	s := e.shardOf(no)
+	if s == nil {
+		return Run{}, false, ErrNoStream
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, err := s.stream(no)
+	if err != nil || st.row.Length == 0 {
+		return Run{}, false, err
+	}
+	if st.row.MaxTimeBase >= st.row.Head && st.dense() {
+		return st.firstWhere(st.row.MaxTimeBase, func(b *Block) bool { return b.MaxTime >= st.row.MaxTime })
+	}
+	// The block that held it may be gone: look at all that is left.
+	best := int64(-1)
+	_, _, err = st.firstWhere(st.row.Head, func(b *Block) bool { best = max(best, b.MaxTime); return false })
+	if err != nil {
+		return Run{}, false, err
+	}
+	return st.firstWhere(st.row.Head, func(b *Block) bool { return b.MaxTime >= best })
+}
+
+// firstWhere is the first published block from an offset on that has a living entry and fits.
+func (s *stream) firstWhere(from int64, fits func(*Block) bool) (run Run, ok bool, err error) {
+	err = s.eachBlock(from, s.hw-1, func(b Block, m Marks) bool {
+		if b.Last >= s.hw {
+			return false
+		}
+		if r, living := runOf(b, m, from, b.Last); living && fits(&b) {
+			run, ok = r, true
+			return false
+		}
+		return true
+	})
+	return run, ok, err
+}

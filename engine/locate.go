@@ -1,0 +1,328 @@
+package engine
+
+import (
+	"bytes"
+
+	"weir/storage"
+)
+
+// Finding entries: by ID, by offset, by time. All with shard.mu held; what is cold is
+// read there, one seek plus one block, since the answer decides a write.
+
+// offsetOf finds the smallest offset, at or above the log start, whose ID is >= id: the next offset
+// when there is none. exact: that entry has just this ID; alive: and is not
+// deleted. An entry that is gone but still pending somewhere is found by its ghost (exact, not alive).
+func (s *stream) offsetOf(id ID) (offset int64, exact, alive bool, err error) {
+	if s.row.LastID.Less(id) {
+		return s.row.Next, false, false, nil
+	}
+	b, marks, ok, err := s.blockOfID(id)
+	if err != nil {
+		return 0, false, false, err
+	}
+	offset = s.row.Next
+	if ok {
+		offset, exact = b.Find(id)
+		alive = exact && offset >= s.row.Start && (marks == nil || !marks.Get(int(offset-b.Base)))
+	}
+	if s.row.Ghosts > 0 && !exact {
+		if g, found, err := s.ghostOf(id); err != nil || found {
+			return g, found, false, err
+		}
+	}
+	if offset < s.row.Start && !exact {
+		offset = s.row.Start
+	}
+	return offset, exact, alive, nil
+}
+
+// blockOfID is the first block whose LastID is >= id.
+func (s *stream) blockOfID(id ID) (Block, Marks, bool, error) {
+	n := len(s.tail)
+	if n > 0 && !id.Less(s.tail[0].FirstID) {
+		i, j := 0, n // the first with LastID >= id
+		if !id.Less(s.tail[n-1].FirstID) {
+			i = n - 1
+		}
+		for i < j {
+			m := int(uint(i+j) >> 1)
+			if s.tail[m].LastID.Less(id) {
+				i = m + 1
+			} else {
+				j = m
+			}
+		}
+		if i == n {
+			return Block{}, nil, false, nil
+		}
+		return s.tail[i].Block, s.tail[i].marks, true, nil
+	}
+	var found Block
+	var marks Marks
+	ok := false
+	if s.row.Swept < s.tailBase() {
+		hint, err := s.idHint(id)
+		if err != nil {
+			return Block{}, nil, false, err
+		}
+		err = s.coldBlocks(max(hint, s.row.Swept), func(b Block, m Marks) bool {
+			if !b.LastID.Less(id) {
+				found, marks, ok = b, m, true
+				return false
+			}
+			return true
+		})
+		if err != nil || ok {
+			return found, marks, ok, err
+		}
+	}
+	if n > 0 {
+		return s.tail[0].Block, s.tail[0].marks, true, nil
+	}
+	return Block{}, nil, false, nil
+}
+
+// idHint is the base of a block at or before the one that holds an ID.
+func (s *stream) idHint(id ID) (int64, error) {
+	lower, upper := storage.IDRange(s.no)
+	key := storage.IDKey(s.no, id)
+	return s.indexHint(lower, upper, append(key, 0))
+}
+
+// timeHint is the base of a block before which no timestamp is >= ms.
+func (s *stream) timeHint(ms int64) (int64, error) {
+	lower, upper := storage.TimeRange(s.no)
+	return s.indexHint(lower, upper, storage.TimeKey(s.no, ms))
+}
+
+// indexHint reads the last index row before a key; 0 when there is none.
+func (s *stream) indexHint(lower, upper, before []byte) (int64, error) {
+	v, err := s.shard.st.View()
+	if err != nil {
+		return 0, err
+	}
+	defer v.Close()
+	it, err := v.Scan(lower, upper)
+	if err != nil {
+		return 0, err
+	}
+	defer it.Close()
+	if !it.SeekLT(before) {
+		return 0, it.Error()
+	}
+	val, err := it.Value()
+	if err != nil {
+		return 0, err
+	}
+	return storage.ParseOffset(val)
+}
+
+// coldBlocks walks the store's blocks from the one that holds an offset up to the tail, while fn says so.
+func (s *stream) coldBlocks(from int64, fn func(Block, Marks) bool) error {
+	v, err := s.shard.st.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	c, err := newBlockScan(v, s.no, s.over)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.seek(from); err != nil {
+		return err
+	}
+	edge := s.tailBase()
+	for {
+		b, m, ok, err := c.next()
+		if err != nil || !ok || b.Base >= edge {
+			return err
+		}
+		if b.Last >= from && !fn(b, m) {
+			return nil
+		}
+	}
+}
+
+// eachBlock walks all blocks, cold and cached, that reach into [lo, hi], while fn says so.
+func (s *stream) eachBlock(lo, hi int64, fn func(Block, Marks) bool) error {
+	more := true
+	if lo < s.tailBase() && s.row.Swept < s.tailBase() {
+		err := s.coldBlocks(max(lo, s.row.Swept), func(b Block, m Marks) bool {
+			more = b.Base <= hi && fn(b, m)
+			return more
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i := s.tailIndex(lo); more && i < len(s.tail) && s.tail[i].Base <= hi; i++ {
+		more = fn(s.tail[i].Block, s.tail[i].marks)
+	}
+	return nil
+}
+
+// runsByOffset collects the living runs of [from, to].
+func (s *stream) runsByOffset(from, to int64) ([]Run, error) {
+	var runs []Run
+	lo := max(from, s.row.Head)
+	err := s.eachBlock(lo, to, func(b Block, m Marks) bool {
+		if r, ok := runOf(b, m, lo, to); ok {
+			runs = append(runs, r)
+		}
+		return true
+	})
+	return runs, err
+}
+
+// livingRanges lists the ranges of consecutive living offsets in [lo, hi], at most limit entries in all
+// (limit <= 0: no limit).
+func (s *stream) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
+	lo, hi = max(lo, s.row.Head), min(hi, s.row.Next-1)
+	if limit <= 0 {
+		limit = maxOffset
+	}
+	if lo > hi {
+		return nil, nil
+	}
+	if s.dense() {
+		return [][2]int64{{lo, min(hi, lo+min(limit, maxOffset-lo)-1)}}, nil
+	}
+	var out [][2]int64
+	add := func(from, to int64) {
+		if n := len(out); n > 0 && out[n-1][1]+1 == from {
+			out[n-1][1] = to
+		} else {
+			out = append(out, [2]int64{from, to})
+		}
+		limit -= to - from + 1
+	}
+	err := s.eachBlock(lo, hi, func(b Block, m Marks) bool {
+		r, ok := runOf(b, m, lo, hi)
+		if !ok {
+			return true
+		}
+		if m == nil {
+			add(r.From, min(r.To, r.From+limit-1))
+			return limit > 0
+		}
+		for o := r.From; o <= r.To && limit > 0; o++ {
+			if r.Living(o) {
+				add(o, o)
+			}
+		}
+		return limit > 0
+	})
+	return out, err
+}
+
+// idRuns lists the IDs of all entries in [from, to] that are known: living, deleted in their block, or ghosts.
+func (s *stream) idRuns(from, to int64) ([]IDRun, error) {
+	var runs []IDRun
+	if s.row.Ghosts > 0 {
+		if err := s.eachGhost(from, to, func(g IDRun) { runs = addIDs(runs, g) }); err != nil {
+			return nil, err
+		}
+	}
+	ghosts := len(runs)
+	err := s.eachBlock(from, to, func(b Block, _ Marks) bool {
+		runs = appendBlockIDs(runs, &b, from, to)
+		return true
+	})
+	if ghosts > 0 && ghosts < len(runs) {
+		sortIDRuns(runs)
+	}
+	return runs, err
+}
+
+// appendBlockIDs adds the ID runs of a block's entries in [from, to], deleted ones included.
+func appendBlockIDs(runs []IDRun, b *Block, from, to int64) []IDRun {
+	from, to = max(from, b.Base), min(to, b.Last)
+	if from > to {
+		return runs
+	}
+	if b.Kind == Batched {
+		d := uint64(from - b.Base)
+		first := ID{MS: b.FirstID.MS, Seq: b.FirstID.Seq + d*uint64(b.Stride)}
+		return addIDs(runs, IDRun{Offset: from, First: first, Stride: b.Stride, Count: uint32(to - from + 1)})
+	}
+	for it := b.Entries(); it.Next(); {
+		if o := it.Offset(); o >= from && o <= to {
+			runs = addIDs(runs, IDRun{Offset: o, First: it.ID(), Stride: 1, Count: 1})
+		}
+	}
+	return runs
+}
+
+// addIDs appends a run, joining it to the last where offsets and IDs go on evenly.
+func addIDs(runs []IDRun, r IDRun) []IDRun {
+	if n := len(runs); n > 0 && r.Count > 0 {
+		p := &runs[n-1]
+		if p.Offset+int64(p.Count) == r.Offset && p.First.MS == r.First.MS && r.First.Seq > p.First.Seq {
+			step := r.First.Seq - p.At(p.Count-1).Seq
+			if (p.Count == 1 || step == uint64(p.Stride)) && (r.Count == 1 || step == uint64(r.Stride)) && step > 0 && step <= 1<<31 {
+				p.Stride = uint32(step)
+				p.Count += r.Count
+				return runs
+			}
+		}
+	}
+	return append(runs, r)
+}
+
+// idAt is the ID of the entry at an offset, if it is known, and whether it lives.
+func (s *stream) idAt(offset int64) (id ID, known, alive bool, err error) {
+	err = s.eachBlock(offset, offset, func(b Block, m Marks) bool {
+		if offset < b.Base || offset > b.Last {
+			return false
+		}
+		id, known = b.IDAt(offset)
+		alive = known && offset >= s.row.Start && (m == nil || !m.Get(int(offset-b.Base)))
+		return false
+	})
+	if err == nil && !known && s.row.Ghosts > 0 {
+		err = s.eachGhost(offset, offset, func(r IDRun) { id, known = r.First, true })
+	}
+	return id, known, alive, err
+}
+
+// firstEntry is the first living entry; false when there is none.
+func (s *stream) firstEntry() (int64, ID, bool, error) {
+	if s.row.Length == 0 {
+		return 0, ID{}, false, nil
+	}
+	if !s.first.valid {
+		err := s.eachBlock(s.row.Head, maxOffset, func(b Block, m Marks) bool {
+			r, ok := runOf(b, m, s.row.Head, maxOffset)
+			if !ok {
+				return true
+			}
+			id, _ := b.IDAt(r.From)
+			s.first = firstLiving{true, r.From, id}
+			return false
+		})
+		if err != nil {
+			return 0, ID{}, false, err
+		}
+	}
+	return s.first.offset, s.first.id, s.first.valid, nil
+}
+
+// lastLiving is the ID of the last living entry.
+func (s *stream) lastLiving() (ID, error) {
+	r, err := s.snapshot(s.row.Head, maxOffset-1, true)
+	if err != nil {
+		return ID{}, err
+	}
+	defer r.Close()
+	r.left = 1
+	run, ok, err := r.Next()
+	if err != nil || !ok {
+		return ID{}, err
+	}
+	id, _ := run.Block.IDAt(run.To)
+	return id, nil
+}
+
+// cloneMarks copies marks to change them: readers keep the old.
+func cloneMarks(m Marks) Marks { return Marks(bytes.Clone(m)) }

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"weir/storage"
+)
+
+// shard owns the streams of one storage shard. mu guards everything below it; the
+// token is held by whoever commits a round.
+type shard struct {
+	e     *Engine
+	id    storage.ShardID
+	st    storage.Shard
+	w     storage.Writer
+	token chan struct{} // capacity 1
+
+	mu         sync.Mutex
+	open       *round               // nil until something is evaluated
+	streams    map[StreamNo]*stream // loaded ones; dropped ones until their round is written
+	nextStream uint64
+	tail       tailQueue
+}
+
+func openShard(ctx context.Context, e *Engine, id storage.ShardID) (*shard, error) {
+	st, err := e.st.Shard(id)
+	if err != nil {
+		return nil, err
+	}
+	w, err := st.Lead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &shard{e: e, id: id, st: st, w: w, token: make(chan struct{}, 1), streams: make(map[StreamNo]*stream), nextStream: 1}
+	v, err := st.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	switch val, release, err := v.Get(storage.NextStreamKey(id)); {
+	case errors.Is(err, storage.ErrNotFound):
+	case err != nil:
+		return nil, err
+	case len(val) != 8:
+		release()
+		return nil, fmt.Errorf("next stream row: %w", storage.ErrCorrupt)
+	default:
+		s.nextStream = binary.BigEndian.Uint64(val)
+		release()
+	}
+	return s, s.indexGroups(v)
+}
+
+// indexGroups reads the names of all groups of the shard, stepping over everything
+// else of each stream by seeks.
+func (s *shard) indexGroups(v storage.View) error {
+	return eachStreamRow(s.id, v, func(no StreamNo, it storage.Iterator) error {
+		lower, upper := storage.GroupsRange(no)
+		for ok := it.SeekGE(lower); ok && string(it.Key()) < string(upper); ok = it.Next() {
+			k, err := storage.ParseKey(it.Key())
+			if err != nil {
+				return err
+			}
+			s.e.indexGroup(string(k.Name), no, true)
+		}
+		return nil
+	})
+}
+
+// eachStreamRow positions an iterator at each stream's StreamRow and calls fn, which may move it within the stream.
+func eachStreamRow(id storage.ShardID, v storage.View, fn func(no StreamNo, it storage.Iterator) error) error {
+	lower, upper := storage.StreamsRange(id)
+	it, err := v.Scan(lower, upper)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.SeekGE(nil); ok; {
+		k, err := storage.ParseKey(it.Key())
+		if err != nil {
+			return err
+		}
+		if err := fn(k.Stream, it); err != nil {
+			return err
+		}
+		_, next := storage.StreamRange(k.Stream)
+		ok = it.SeekGE(next)
+	}
+	return it.Error()
+}
+
+// stream returns a stream, loading it when needed. Call with mu held.
+func (s *shard) stream(no StreamNo) (*stream, error) {
+	if st, ok := s.streams[no]; ok {
+		if st.dropped {
+			return nil, ErrNoStream
+		}
+		return st, nil
+	}
+	st, err := loadStream(s, no)
+	if err != nil {
+		return nil, err
+	}
+	s.streams[no] = st
+	return st, nil
+}
+
+// round returns the open round, beginning one. Call with mu held.
+func (s *shard) round() *round {
+	if s.open == nil {
+		s.open = &round{shard: s, batch: s.w.Begin(), written: make(chan struct{})}
+	}
+	return s.open
+}
+
+// forget drops everything loaded after a failed commit: what was evaluated and is
+// not on disk must not be told. It is read again from the store.
+func (s *shard) forget() {
+	for no, st := range s.streams {
+		st.dropped = true
+		delete(s.streams, no)
+	}
+	s.tail.clear(&s.e.tail)
+}
+
+// sealIdleGroups makes the open round carry what groups keep in memory only (lazy deliveries).
+func (s *shard) sealIdleGroups() {
+	for _, st := range s.streams {
+		if !st.dropped && st.lazyGroups() {
+			st.markDirty(s.round())
+		}
+	}
+}
