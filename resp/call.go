@@ -21,6 +21,7 @@ type call struct {
 	now  time.Time // the clock of this command
 
 	failed bool // an error was replied
+	silent bool // this command has no reply (CLIENT REPLY OFF and SKIP)
 }
 
 // bridge is the names and the Kafka meaning; nil in tests of the socket alone.

@@ -56,8 +56,7 @@ type command struct {
 // rowStats counts one row. INFO commandstats and Server.Stats read it while loops write it.
 type rowStats struct {
 	calls    atomic.Int64
-	usec     atomic.Int64
-	nsec     atomic.Int64 // what usec is computed from: single calls take less than a microsecond
+	nsec     atomic.Int64 // time in the handler; nanoseconds, for single calls take less than a microsecond
 	rejected atomic.Int64 // refused before the handler ran: arity, authentication
 	failed   atomic.Int64 // answered with an error by the handler
 }
