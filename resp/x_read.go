@@ -1,0 +1,373 @@
+package resp
+
+// XREAD [COUNT n] [BLOCK ms] STREAMS key [key ...] id [id ...]
+// XREADGROUP GROUP group consumer [COUNT n] [BLOCK ms] [NOACK] STREAMS key [key ...] id [id ...]
+//
+//	XREAD       id: entries after it; $: after the last ID as it is now; +: the last living entry, whatever COUNT
+//	XREADGROUP  >: new entries, delivered and pending (NOACK: not pending); id: what the consumer holds after it
+//
+// Streams without entries are left out; a history read always shows its key. Nothing at all: a null array, or with BLOCK the
+// client waits. A waiting reader evaluates its command anew whenever something happened to its streams, keeps its place among the
+// waiting and its deadline, and has frozen what $ meant. A reader of a group gets NOGROUP when the stream or the group goes; a
+// reader without group goes on waiting, also for a stream that does not exist.
+//
+// Every XREADGROUP creates its consumer and sets its seen time. COUNT below 0 is no COUNT. RESP3: the reply is a map.
+//
+// Left out, refused as syntax errors: CLAIM (8.4), MAXCOUNT, MAXSIZE (8.10).
+
+import (
+	"bytes"
+	"errors"
+
+	"weir/bridge"
+	"weir/engine"
+)
+
+const (
+	errReadUnbalanced  = "ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."
+	errGroupUnbalanced = "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."
+	errReadGroup       = "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
+	errReadNoAck       = "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
+	errReadNew         = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+	errGroupMissing    = "ERR Missing GROUP option for XREADGROUP"
+	errGroupDollar     = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."
+	errGroupPlus       = "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."
+	errTimeoutRange    = "ERR timeout is out of range"
+)
+
+// readStart is where reading of one stream begins.
+type readStart uint8
+
+const (
+	afterID     readStart = iota
+	afterNow              // $, becomes afterID when it is first evaluated
+	lastEntry             // +
+	newEntries            // >
+	noReadStart           // no valid ID; told once its key has been looked at
+)
+
+// readFrom is the ID of one stream.
+type readFrom struct {
+	start readStart
+	after []engine.ID // afterID: one, or one for each partition ($ of a whole topic)
+	text  string      // noReadStart: the error
+}
+
+// reading is an XREAD or XREADGROUP, parsed.
+type reading struct {
+	isGroup         bool
+	group, consumer string
+	count           int64 // 0: no limit
+	block           int64 // ms; 0 for ever; -1: do not wait
+	noAck           bool
+	keysAt, streams int // the keys are args[keysAt : keysAt+streams]
+	from            []readFrom
+}
+
+func (rd *reading) key(c *call, i int) []byte { return c.args[rd.keysAt+i] }
+
+// parse reads all words; it answers the error's text.
+func (rd *reading) parse(c *call) string {
+	args := c.args
+	rd.block = -1
+	rd.isGroup = len(args[0]) == len("xreadgroup")
+	var group, consumer []byte
+options:
+	for i := 1; i < len(args); i++ {
+		more := len(args) - 1 - i
+		switch word := args[i]; {
+		case more >= 1 && foldEqual(word, "block"):
+			i++
+			text := ""
+			if rd.block, text = parseTimeout(args[i], c.now.UnixMilli()); text != "" {
+				return text
+			}
+		case more >= 1 && foldEqual(word, "count"):
+			i++
+			n, ok := signed(args[i])
+			if !ok {
+				return errNotInteger
+			}
+			rd.count = max(n, 0)
+		case more >= 1 && foldEqual(word, "streams"):
+			rd.keysAt = i + 1
+			if more%2 != 0 {
+				if rd.isGroup {
+					return errGroupUnbalanced
+				}
+				return errReadUnbalanced
+			}
+			rd.streams = more / 2
+			break options
+		case more >= 2 && foldEqual(word, "group"):
+			if !rd.isGroup {
+				return errReadGroup
+			}
+			group, consumer = args[i+1], args[i+2]
+			i += 2
+		case foldEqual(word, "noack"):
+			if !rd.isGroup {
+				return errReadNoAck
+			}
+			rd.noAck = true
+		default:
+			return errSyntax
+		}
+	}
+	switch {
+	case rd.keysAt == 0:
+		return errSyntax
+	case rd.isGroup && group == nil:
+		return errGroupMissing
+	}
+	if rd.isGroup {
+		rd.group, rd.consumer = c.conn.names.get(group), c.conn.names.get(consumer)
+	}
+	return ""
+}
+
+// parseTimeout reads BLOCK's milliseconds. Redis adds the clock to it and refuses what overflows.
+func parseTimeout(b []byte, now int64) (int64, string) {
+	n, ok := signed(b)
+	switch {
+	case !ok:
+		return 0, errTimeoutInt
+	case n < 0:
+		return 0, errTimeoutNeg
+	case n > 1<<63-1-now:
+		return 0, errTimeoutRange
+	}
+	return n, ""
+}
+
+// parseFrom reads the ID of one stream. ids holds the parsed one.
+func (rd *reading) parseFrom(b []byte, ids []engine.ID) readFrom {
+	if len(b) == 1 {
+		switch b[0] {
+		case '$':
+			if rd.isGroup {
+				return readFrom{start: noReadStart, text: errGroupDollar}
+			}
+			return readFrom{start: afterNow}
+		case '+':
+			if rd.isGroup {
+				return readFrom{start: noReadStart, text: errGroupPlus}
+			}
+			return readFrom{start: lastEntry}
+		case '>':
+			if !rd.isGroup {
+				return readFrom{start: noReadStart, text: errReadNew}
+			}
+			return readFrom{start: newEntries}
+		}
+	}
+	id, ok := parseID(b, 0)
+	if !ok {
+		return readFrom{start: noReadStart, text: errInvalidID}
+	}
+	ids[0] = id
+	return readFrom{start: afterID, after: ids[:1:1]}
+}
+
+func xread(c *call) {
+	var rd reading
+	if text := rd.parse(c); text != "" {
+		c.Err(text)
+		return
+	}
+	var fewIDs [4]engine.ID
+	var few [4]readFrom
+	rd.from = few[:0]
+	ids := fewIDs[:]
+	if rd.streams > len(few) {
+		rd.from, ids = make([]readFrom, 0, rd.streams), make([]engine.ID, rd.streams)
+	}
+	for i := range rd.streams {
+		rd.from = append(rd.from, rd.parseFrom(c.args[rd.keysAt+rd.streams+i], ids[i:i+1]))
+	}
+	if !rd.checkFirst(c) {
+		return
+	}
+	if rd.serve(c) {
+		return
+	}
+	if rd.block < 0 {
+		c.NullArray()
+		return
+	}
+	rd.wait(c)
+}
+
+// checkFirst looks at keys, groups and IDs in Redis's order before anything is done, and freezes $. False: an error is
+// replied. One stream with a good ID is left to serve, whose first verb asks for the group anyway.
+func (rd *reading) checkFirst(c *call) bool {
+	if rd.isGroup && rd.streams == 1 && rd.from[0].start != noReadStart {
+		return true
+	}
+	for i := range rd.from {
+		from := &rd.from[i]
+		route, ok := bridge.Route{}, false
+		if rd.isGroup || from.start == afterNow {
+			route, ok = c.bridge().Resolve(rd.key(c, i))
+		}
+		if rd.isGroup {
+			var err error
+			if ok {
+				ok, err = route.Group(c.bridge(), c.turn, rd.group).Exists()
+			}
+			if err != nil || !ok {
+				rd.fail(c, i, err)
+				return false
+			}
+		}
+		switch from.start {
+		case noReadStart:
+			c.Err(from.text)
+			return false
+		case afterNow:
+			from.start, from.after = afterID, []engine.ID{{}}
+			if ok {
+				var err error
+				if from.after, err = route.LastIDs(c.turn); err != nil {
+					c.Fail(err)
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// fail replies an error of stream i; none, or a missing stream or group: NOGROUP.
+func (rd *reading) fail(c *call, i int, err error) {
+	if rd.isGroup && (err == nil || errors.Is(err, engine.ErrNoGroup) || errors.Is(err, engine.ErrNoStream)) {
+		c.Err("NOGROUP No such key '" + string(rd.key(c, i)) + "' or consumer group '" + rd.group +
+			"' in XREADGROUP with GROUP option")
+		return
+	}
+	c.Fail(err)
+}
+
+// serve replies what there is now; false, and nothing appended, when there is nothing.
+func (rd *reading) serve(c *call) bool {
+	var few [4]segment
+	found := few[:0]
+	for i := range rd.from {
+		route, ok := c.bridge().Resolve(rd.key(c, i))
+		var entries bridge.EntryReader
+		var err error
+		switch {
+		case !ok && rd.isGroup:
+			err = engine.ErrNoGroup
+		case !ok:
+			continue
+		case rd.isGroup:
+			entries, ok, err = rd.ofGroup(c, &route, &rd.from[i])
+		default:
+			entries, ok, err = rd.ofStream(c, &route, &rd.from[i])
+		}
+		if err != nil {
+			for i := range found {
+				found[i].entries.Close()
+			}
+			rd.fail(c, i, err)
+			return true
+		}
+		if ok {
+			found = append(found, segment{key: rd.key(c, i), keyed: true, entries: entries})
+		}
+	}
+	if len(found) == 0 {
+		return false
+	}
+	begin := len(c.b)
+	if c.resp3 {
+		c.Map(len(found))
+	} else {
+		c.Array(len(found))
+	}
+	sendEntries(c, begin, found, nil)
+	return true
+}
+
+// ofStream reads one stream without a group; false when it has nothing.
+func (rd *reading) ofStream(c *call, route *bridge.Route, from *readFrom) (entries bridge.EntryReader, ok bool, err error) {
+	if from.start == lastEntry {
+		entries, err = route.Range(c.bridge(), c.turn, engine.RangeArgs{To: engine.MaxID, Count: 1, Reverse: true})
+	} else {
+		most := int64(-1)
+		if rd.count > 0 {
+			most = rd.count
+		}
+		entries, err = route.ReadAfter(c.bridge(), c.turn, from.after, most)
+	}
+	if err == nil && entries.Count() == 0 {
+		entries.Close()
+		return entries, false, nil
+	}
+	return entries, err == nil, err
+}
+
+// ofGroup delivers new entries of one stream, or reads the consumer's history.
+func (rd *reading) ofGroup(c *call, route *bridge.Route, from *readFrom) (entries bridge.EntryReader, ok bool, err error) {
+	group := route.Group(c.bridge(), c.turn, rd.group)
+	if err = group.Touch(rd.consumer); err != nil {
+		return entries, false, err
+	}
+	if from.start == newEntries {
+		return group.Deliver(rd.consumer, engine.DeliverArgs{Count: rd.count, NoAck: rd.noAck, Kind: engine.RedisConsumer})
+	}
+	entries, err = group.History(rd.consumer, from.after[0], rd.count)
+	return entries, true, err
+}
+
+// wait parks the client. It waits at each stream and at each name: a name comes to exist, or gets more partitions.
+func (rd *reading) wait(c *call) {
+	// What parse left in this frame must outlive it.
+	kept := &reading{}
+	*kept = *rd
+	kept.from = make([]readFrom, len(rd.from))
+	for i, f := range rd.from {
+		f.after = append([]engine.ID(nil), f.after...)
+		kept.from[i] = f
+	}
+	c.park(&blocked{
+		places:   kept.places(c),
+		deadline: c.deadlineIn(rd.block),
+		again: func(c *call) bool {
+			if kept.serve(c) {
+				return true
+			}
+			c.waitFor(kept.places(c))
+			return false
+		},
+	})
+}
+
+// places are where a wake-up may come from, as things are now.
+func (rd *reading) places(c *call) []engine.Place {
+	places := make([]engine.Place, 0, 2*rd.streams)
+	for i := range rd.streams {
+		key := rd.key(c, i)
+		if rd.repeated(c, i) {
+			continue
+		}
+		places = append(places, engine.Place{Name: string(key)})
+		if route, ok := c.bridge().Resolve(key); ok {
+			for _, no := range route.Streams {
+				places = append(places, engine.Place{Stream: no})
+			}
+		}
+	}
+	return places
+}
+
+// repeated says whether the key is among those before it.
+func (rd *reading) repeated(c *call, i int) bool {
+	for j := range i {
+		if bytes.Equal(rd.key(c, i), rd.key(c, j)) {
+			return true
+		}
+	}
+	return false
+}
