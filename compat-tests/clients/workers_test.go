@@ -24,11 +24,12 @@ func read(t *testing.T, cl *redis.Client, s, group, consumer, id string, count i
 	return res[0].Messages
 }
 
-// filled makes a stream of n entries 1-0 to n-0 with a group at its head.
+// filled makes a stream of n entries 1-0 to n-0 with a group at its head that has the
+// same name: on weir a group of one name is one group to Kafka clients, whatever the stream.
 func filled(t *testing.T, cl *redis.Client, n int) string {
 	t.Helper()
 	s := name(t)
-	must[string](t)(cl.XGroupCreateMkStream(within(t), s, "g", "0").Result())
+	must[string](t)(cl.XGroupCreateMkStream(within(t), s, s, "0").Result())
 	for i := range n {
 		add(t, cl, s, fmt.Sprintf("%d-0", i+1), "n", i+1)
 	}
@@ -38,7 +39,7 @@ func filled(t *testing.T, cl *redis.Client, n int) string {
 // pending returns "id consumer deliveries" of every pending entry.
 func pending(t *testing.T, cl *redis.Client, s string) (rows []string) {
 	t.Helper()
-	for _, p := range must[[]redis.XPendingExt](t)(cl.XPendingExt(within(t), &redis.XPendingExtArgs{Stream: s, Group: "g", Start: "-", End: "+", Count: 100}).Result()) {
+	for _, p := range must[[]redis.XPendingExt](t)(cl.XPendingExt(within(t), &redis.XPendingExtArgs{Stream: s, Group: s, Start: "-", End: "+", Count: 100}).Result()) {
 		rows = append(rows, fmt.Sprintf("%s %s %d", p.ID, p.Consumer, p.RetryCount))
 	}
 	return rows
@@ -56,28 +57,28 @@ func TestPendingClaimAck(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, cl *redis.Client) {
 		ctx := within(t)
 		s := filled(t, cl, 5)
-		read(t, cl, s, "g", "ann", ">", 3)
-		read(t, cl, s, "g", "bob", ">", 3)
+		read(t, cl, s, s, "ann", ">", 3)
+		read(t, cl, s, s, "bob", ">", 3)
 		equal(t, "delivered", pending(t, cl, s), "1-0 ann 1", "2-0 ann 1", "3-0 ann 1", "4-0 bob 1", "5-0 bob 1")
-		if n := cl.XAck(ctx, s, "g", "2-0", "2-0", "9-0").Val(); n != 1 {
+		if n := cl.XAck(ctx, s, s, "2-0", "2-0", "9-0").Val(); n != 1 {
 			t.Errorf("XACK: %d", n)
 		}
-		must[[]redis.XMessage](t)(cl.XClaim(ctx, &redis.XClaimArgs{Stream: s, Group: "g", Consumer: "cy", Messages: []string{"1-0"}}).Result())
-		must[[]string](t)(cl.XClaimJustID(ctx, &redis.XClaimArgs{Stream: s, Group: "g", Consumer: "cy", Messages: []string{"4-0"}}).Result())
+		must[[]redis.XMessage](t)(cl.XClaim(ctx, &redis.XClaimArgs{Stream: s, Group: s, Consumer: "cy", Messages: []string{"1-0"}}).Result())
+		must[[]string](t)(cl.XClaimJustID(ctx, &redis.XClaimArgs{Stream: s, Group: s, Consumer: "cy", Messages: []string{"4-0"}}).Result())
 		equal(t, "claimed", pending(t, cl, s), "1-0 cy 2", "3-0 ann 1", "4-0 cy 1", "5-0 bob 1")
-		got, next, err := cl.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: s, Group: "g", Consumer: "dan", Start: "0", Count: 2}).Result()
+		got, next, err := cl.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: s, Group: s, Consumer: "dan", Start: "0", Count: 2}).Result()
 		if err != nil || next != "4-0" || ids(got) != "1-0 3-0" {
 			t.Errorf("XAUTOCLAIM: %v, next %s, %v", ids(got), next, err)
 		}
-		just, next, err := cl.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{Stream: s, Group: "g", Consumer: "eve", Start: next, MinIdle: 0}).Result()
+		just, next, err := cl.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{Stream: s, Group: s, Consumer: "eve", Start: next, MinIdle: 0}).Result()
 		if err != nil || next != "0-0" || fmt.Sprint(just) != "[4-0 5-0]" {
 			t.Errorf("XAUTOCLAIM JUSTID: %v, next %s, %v", just, next, err)
 		}
 		equal(t, "after both scans", pending(t, cl, s), "1-0 dan 3", "3-0 dan 2", "4-0 eve 1", "5-0 eve 1")
-		if n := cl.XGroupDelConsumer(ctx, s, "g", "dan").Val(); n != 2 {
+		if n := cl.XGroupDelConsumer(ctx, s, s, "dan").Val(); n != 2 {
 			t.Errorf("DELCONSUMER dropped %d", n)
 		}
-		p := must[*redis.XPending](t)(cl.XPending(ctx, s, "g").Result())
+		p := must[*redis.XPending](t)(cl.XPending(ctx, s, s).Result())
 		if p.Count != 2 || p.Lower != "4-0" || p.Higher != "5-0" || len(p.Consumers) != 1 || p.Consumers["eve"] != 2 {
 			t.Errorf("XPENDING: %+v", p)
 		}
@@ -89,24 +90,24 @@ func TestDeletedWhilePending(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, cl *redis.Client) {
 		ctx := within(t)
 		s := filled(t, cl, 3)
-		read(t, cl, s, "g", "ann", ">", 2)
+		read(t, cl, s, s, "ann", ">", 2)
 		cl.XDel(ctx, s, "1-0")
-		got := read(t, cl, s, "g", "ann", "0", 10)
+		got := read(t, cl, s, s, "ann", "0", 10)
 		if ids(got) != "1-0 2-0" || got[0].Values != nil || got[1].Values["n"] != "2" {
 			t.Errorf("history: %v", got)
 		}
-		if got := ids(read(t, cl, s, "g", "ann", "1-0", 1)); got != "2-0" {
+		if got := ids(read(t, cl, s, s, "ann", "1-0", 1)); got != "2-0" {
 			t.Errorf("history after 1-0: %s", got)
 		}
 		// C59 and C85: the ghost goes with its first claim.
-		if got := must[[]redis.XMessage](t)(cl.XClaim(ctx, &redis.XClaimArgs{Stream: s, Group: "g", Consumer: "bob", Messages: []string{"1-0"}}).Result()); len(got) != 0 {
+		if got := must[[]redis.XMessage](t)(cl.XClaim(ctx, &redis.XClaimArgs{Stream: s, Group: s, Consumer: "bob", Messages: []string{"1-0"}}).Result()); len(got) != 0 {
 			t.Errorf("claimed a ghost: %v", got)
 		}
 		if rows := pending(t, cl, s); len(rows) != 1 {
 			t.Errorf("pending after the claim: %v", rows)
 		}
 		cl.XTrimMaxLen(ctx, s, 0)
-		msgs, _, gone, err := cl.XAutoClaimWithDeleted(ctx, &redis.XAutoClaimArgs{Stream: s, Group: "g", Consumer: "bob", Start: "0"}).Result()
+		msgs, _, gone, err := cl.XAutoClaimWithDeleted(ctx, &redis.XAutoClaimArgs{Stream: s, Group: s, Consumer: "bob", Start: "0"}).Result()
 		if err != nil || len(msgs) != 0 || fmt.Sprint(gone) != "[2-0]" {
 			t.Errorf("XAUTOCLAIM of a trimmed entry: %v, deleted %v, %v", msgs, gone, err)
 		}
@@ -121,8 +122,8 @@ func TestNoAck(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, cl *redis.Client) {
 		ctx := within(t)
 		s := filled(t, cl, 2)
-		must[[]redis.XStream](t)(cl.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "ann", Streams: []string{s, ">"}, NoAck: true}).Result())
-		if p := must[*redis.XPending](t)(cl.XPending(ctx, s, "g").Result()); p.Count != 0 {
+		must[[]redis.XStream](t)(cl.XReadGroup(ctx, &redis.XReadGroupArgs{Group: s, Consumer: "ann", Streams: []string{s, ">"}, NoAck: true}).Result())
+		if p := must[*redis.XPending](t)(cl.XPending(ctx, s, s).Result()); p.Count != 0 {
 			t.Errorf("pending: %+v", p)
 		}
 		if g := must[[]redis.XInfoGroup](t)(cl.XInfoGroups(ctx, s).Result())[0]; g.LastDeliveredID != "2-0" || g.Consumers != 1 || g.Lag != 0 {
@@ -135,10 +136,10 @@ func TestNoAck(t *testing.T) {
 func TestHistoryInSteps(t *testing.T) {
 	cl := redisClient(t, 3)
 	s := filled(t, cl, 12)
-	read(t, cl, s, "g", "ann", ">", 10)
+	read(t, cl, s, s, "ann", ">", 10)
 	var back []string
 	for id := "0"; ; {
-		got := read(t, cl, s, "g", "ann", id, 3)
+		got := read(t, cl, s, s, "ann", id, 3)
 		if len(got) == 0 {
 			break
 		}
@@ -148,10 +149,10 @@ func TestHistoryInSteps(t *testing.T) {
 		id = got[len(got)-1].ID
 	}
 	equal(t, "history", back, "1-0", "2-0", "3-0", "4-0", "5-0", "6-0", "7-0", "8-0", "9-0", "10-0")
-	if a, b := ids(read(t, cl, s, "g", "ann", "0", 3)), ids(read(t, cl, s, "g", "ann", "0", 3)); a != "1-0 2-0 3-0" || a != b {
+	if a, b := ids(read(t, cl, s, s, "ann", "0", 3)), ids(read(t, cl, s, s, "ann", "0", 3)); a != "1-0 2-0 3-0" || a != b {
 		t.Errorf("from 0 twice: %s, then %s", a, b)
 	}
-	if got := ids(read(t, cl, s, "g", "ann", ">", 10)); got != "11-0 12-0" {
+	if got := ids(read(t, cl, s, s, "ann", ">", 10)); got != "11-0 12-0" {
 		t.Errorf("new entries: %s", got)
 	}
 }
@@ -166,7 +167,7 @@ func TestListenerSurvivesStreamLoss(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for loop.Err() == nil {
-			res, err := cl.XReadGroup(loop, &redis.XReadGroupArgs{Group: "g", Consumer: "ann", Streams: []string{s, ">"}, Block: 100 * time.Millisecond}).Result()
+			res, err := cl.XReadGroup(loop, &redis.XReadGroupArgs{Group: s, Consumer: "ann", Streams: []string{s, ">"}, Block: 100 * time.Millisecond}).Result()
 			switch {
 			case err == nil:
 				for _, m := range res[0].Messages {
@@ -187,7 +188,7 @@ func TestListenerSurvivesStreamLoss(t *testing.T) {
 	if err := <-lost; !starts(err, "NOGROUP ") {
 		t.Errorf("the stream is gone: %v", err)
 	}
-	must[string](t)(cl.XGroupCreateMkStream(ctx, s, "g", "0").Result())
+	must[string](t)(cl.XGroupCreateMkStream(ctx, s, s, "0").Result())
 	add(t, cl, s, "7-0", "a", "1")
 	if id := <-got; id != "7-0" {
 		t.Errorf("after re-creation came %s", id)
@@ -202,7 +203,7 @@ func TestWorkersShareADeadColleaguesWork(t *testing.T) {
 	cl := redisClient(t, 3)
 	ctx := within(t)
 	s := name(t)
-	must[string](t)(cl.XGroupCreateMkStream(ctx, s, "g", "0").Result())
+	must[string](t)(cl.XGroupCreateMkStream(ctx, s, s, "0").Result())
 	var mu sync.Mutex
 	done := map[string]int{}
 	finish := func(cl *redis.Client, ms []redis.XMessage) {
@@ -210,7 +211,7 @@ func TestWorkersShareADeadColleaguesWork(t *testing.T) {
 			mu.Lock()
 			done[m.Values["n"].(string)]++
 			mu.Unlock()
-			cl.XAck(ctx, s, "g", m.ID)
+			cl.XAck(ctx, s, s, m.ID)
 		}
 	}
 	if _, err := cl.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -221,7 +222,7 @@ func TestWorkersShareADeadColleaguesWork(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, cl, s, "g", "dead", ">", 37); len(got) != 37 { // and it is never heard of again
+	if got := read(t, cl, s, s, "dead", ">", 37); len(got) != 37 { // and it is never heard of again
 		t.Fatalf("the dead worker had %d", len(got))
 	}
 	var workers sync.WaitGroup
@@ -229,12 +230,12 @@ func TestWorkersShareADeadColleaguesWork(t *testing.T) {
 		own := redisClient(t, 2+w%2)
 		workers.Go(func() {
 			for {
-				ms, err := own.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: fmt.Sprintf("w%d", w), Streams: []string{s, ">"}, Count: 7, Block: 50 * time.Millisecond}).Result()
+				ms, err := own.XReadGroup(ctx, &redis.XReadGroupArgs{Group: s, Consumer: fmt.Sprintf("w%d", w), Streams: []string{s, ">"}, Count: 7, Block: 50 * time.Millisecond}).Result()
 				if err == nil {
 					finish(own, ms[0].Messages)
 					continue
 				}
-				claimed, _, err := own.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: s, Group: "g", Consumer: fmt.Sprintf("w%d", w), MinIdle: 50 * time.Millisecond, Start: "0", Count: 10}).Result()
+				claimed, _, err := own.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: s, Group: s, Consumer: fmt.Sprintf("w%d", w), MinIdle: 50 * time.Millisecond, Start: "0", Count: 10}).Result()
 				if err != nil || len(claimed) == 0 {
 					return
 				}
@@ -246,7 +247,7 @@ func TestWorkersShareADeadColleaguesWork(t *testing.T) {
 	if len(done) != n {
 		t.Errorf("%d of %d entries done", len(done), n)
 	}
-	if p := must[*redis.XPending](t)(cl.XPending(ctx, s, "g").Result()); p.Count != 0 {
+	if p := must[*redis.XPending](t)(cl.XPending(ctx, s, s).Result()); p.Count != 0 {
 		t.Errorf("still pending: %+v", p)
 	}
 }
