@@ -9,16 +9,33 @@ type closer interface{ close() }
 func newActors(sys *system, seed uint64) []actor {
 	var out []actor
 	if sys.redis != "" {
-		out = append(out, redisActors(seed)...)
+		for i := range 6 {
+			out = append(out, newScript(fmt.Sprintf("kn:script:%d", i), seed+uint64(i)))
+		}
+		out = append(out, newQueue("kn:queue", seed))
+	}
+	if sys.kafka != "" {
+		out = append(out, kafkaActors(sys, seed)...)
 	}
 	return out
 }
 
-// redisActors speak to the Redis port alone.
-func redisActors(seed uint64) []actor {
-	var out []actor
-	for i := range 6 {
-		out = append(out, newScript(fmt.Sprintf("kn:script:%d", i), seed+uint64(i)))
+// kafkaActors speak to the Kafka port, and on one store compare the Redis view too.
+func kafkaActors(sys *system, seed uint64) []actor {
+	window := 5
+	if !sys.oneStore {
+		window = 1 // see newIdempotent
 	}
-	return out
+	return []actor{
+		newProducers("kn-written", 4, 1, seed),
+		newProducers("kn-durable", 2, -1, seed),
+		newIdempotent("kn-idempotent-a", seed, window),
+		newIdempotent("kn-idempotent-b", seed+1, window),
+		newKgoProducer("kn-kgo", 3, window),
+		newAdmin("kn-admin-a", seed, sys.oneStore),
+		newAdmin("kn-admin-b", seed+1, sys.oneStore),
+		&autoCreator{},
+		newCommitters("kn-commits", 4, 5, seed),
+		newMembers("kn-written", 4),
+	}
 }

@@ -154,7 +154,7 @@ func (o options) play(ctx context.Context, sys *system) (passed, failed int, err
 		fmt.Printf("round %d: killed after %s, up again in %s, %d answers in the ledgers, checked in %s, %d findings\n", round,
 			loadFor.Round(time.Millisecond), took.Round(time.Millisecond), answers(actors),
 			time.Since(began).Round(time.Millisecond), len(found))
-		for _, f := range found[:min(len(found), 20)] {
+		for _, f := range found {
 			fmt.Println("  ", f)
 		}
 		if len(found) > 0 {
