@@ -201,7 +201,7 @@ func (g Group) Pending(a PendingArgs) ([]HeldDetail, error) {
 	var spans []pelSpan
 	left := a.Count
 	gr.pel.each(from, to, func(s pelSpan) bool {
-		if only != nil && s.owner != only || s.owner != nil && g.t.now-s.time < a.MinIdle {
+		if only != nil && s.owner != only || a.MinIdle > 0 && s.owner != nil && g.t.now-s.time < a.MinIdle {
 			return true
 		}
 		s.last = cut(s.first, s.last, left)

@@ -330,22 +330,16 @@ func (s *stream) tailIndex(offset int64) int {
 	return sort.Search(len(s.tail), func(i int) bool { return s.tail[i].Last >= offset })
 }
 
-// popTail drops the stream's oldest cached block.
+// popTail drops a cached block and all older ones: the tail may not have holes that
+// the store would have to fill. (A block whose marks changed stands later in the
+// shard's queue than its age.)
 func (s *stream) popTail(b *tailBlock) {
-	b.gone = true
-	if len(s.tail) > 0 && s.tail[0] == b {
+	for len(s.tail) > 0 {
+		x := s.tail[0]
+		x.gone = true
 		s.tail[0] = nil
 		s.tail = s.tail[1:]
-		return
-	}
-	s.cutTail(b)
-}
-
-// cutTail takes a block out of the middle of the tail.
-func (s *stream) cutTail(b *tailBlock) {
-	for i, x := range s.tail {
 		if x == b {
-			s.tail = append(s.tail[:i], s.tail[i+1:]...)
 			return
 		}
 	}

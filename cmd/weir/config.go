@@ -41,14 +41,14 @@ type serveConfig struct {
 	BlockCache size `default:"32MiB" help:"Memory for older blocks that were read."`
 	Memtable   size `default:"32MiB" help:"Size of one write buffer, of which at most three exist."`
 
-	RedisMaxClients    int           `default:"10000" help:"Redis connections at a time."`
-	RedisLoops         int           `default:"0" help:"Event loops for Redis connections; 0: half the cores."`
-	RedisMaxBulk       size          `default:"512MB" help:"Largest argument of a Redis command."`
-	RedisWriteTimeout  time.Duration `default:"60s" help:"A Redis client that takes nothing of its replies for so long is closed."`
-	KafkaMaxConns      int           `default:"10000" help:"Kafka connections at a time."`
-	KafkaMaxFrame      size          `default:"100MiB" help:"Largest Kafka request."`
-	KafkaIdleTimeout   time.Duration `default:"10m" help:"A Kafka connection that is silent for so long is closed."`
-	ShutdownTimeout    time.Duration `default:"10s" help:"How long a stop waits for clients to be answered."`
+	RedisMaxClients   int           `default:"10000" help:"Redis connections at a time."`
+	RedisLoops        int           `default:"0" help:"Event loops for Redis connections; 0: half the cores."`
+	RedisMaxBulk      size          `default:"512MB" help:"Largest argument of a Redis command."`
+	RedisWriteTimeout time.Duration `default:"60s" help:"A Redis client that takes nothing of its replies for so long is closed."`
+	KafkaMaxConns     int           `default:"10000" help:"Kafka connections at a time."`
+	KafkaMaxFrame     size          `default:"100MiB" help:"Largest Kafka request."`
+	KafkaIdleTimeout  time.Duration `default:"10m" help:"A Kafka connection that is silent for so long is closed."`
+	ShutdownTimeout   time.Duration `default:"10s" help:"How long a stop waits for clients to be answered."`
 
 	LogLevel  slog.Level `default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `default:"text" enum:"text,json" help:"text or json."`

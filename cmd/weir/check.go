@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"weir/storage"
+)
+
+// checkConfig is `weir check`.
+type checkConfig struct {
+	Data string `default:"./weir-data" help:"Data directory."`
+}
+
+// check opens the directory alone and looks at every row. Problems are printed and
+// make the status 1.
+func check(ctx context.Context, c *checkConfig, out io.Writer) error {
+	if _, err := os.Stat(c.Data); err != nil {
+		return fmt.Errorf("--data: %w", err) // checking must not make a store
+	}
+	store, err := openStore(c.Data, storage.Options{})
+	if err != nil {
+		return err
+	}
+	report, err := storage.Check(ctx, store)
+	if cerr := store.Close(ctx); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, report.String())
+	if !report.OK() {
+		return fmt.Errorf("%s is damaged", c.Data)
+	}
+	return nil
+}
