@@ -19,6 +19,7 @@ type Options struct {
 	InitialRebalanceDelay time.Duration // group.initial.rebalance.delay.ms
 	MinSessionTimeout     time.Duration // 6 s
 	MaxSessionTimeout     time.Duration // 30 min
+	MaxGroupSize          int           // members of a classic group (group.max.size); 0 no limit
 	RetentionCheck        time.Duration // log.retention.check.interval.ms, 5 min; < 0: never by itself
 	NowMS                 func() int64  // the clock, ms since 1970; time.Now when nil
 	Codec                 Codec
@@ -55,6 +56,8 @@ type Bridge struct {
 	o   Options
 	cat *catalog
 
+	groups *groups
+
 	deliveries atomic.Uint32 // XREADGROUP on whole topics: whose turn it is to be asked first (fan_claim.go)
 }
 
@@ -69,11 +72,18 @@ func Open(ctx context.Context, eng *engine.Engine, o Options) (*Bridge, error) {
 	if err := b.loadCatalog(ctx); err != nil {
 		return nil, err
 	}
+	b.groups = newGroups(b)
+	if err := b.groups.load(ctx); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 
 // Close stops timers. The engine is closed by its owner.
-func (b *Bridge) Close(ctx context.Context) error { return nil }
+func (b *Bridge) Close(ctx context.Context) error {
+	b.groups.close()
+	return nil
+}
 
 // Engine is the engine below.
 func (b *Bridge) Engine() *engine.Engine { return b.eng }

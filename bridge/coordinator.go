@@ -63,6 +63,10 @@ type TopicPartition struct {
 	Partition int32
 }
 
+func (tp TopicPartition) compare(o TopicPartition) int {
+	return cmp.Or(cmp.Compare(tp.Topic, o.Topic), cmp.Compare(tp.Partition, o.Partition))
+}
+
 // member is one member of a group.
 type member struct {
 	id        string
@@ -288,9 +292,7 @@ func (c *coordinator) own() {
 			moves = append(moves, move{tp, ""})
 		}
 	}
-	slices.SortFunc(moves, func(a, b move) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
+	slices.SortFunc(moves, func(a, b move) int { return a.compare(b.TopicPartition) })
 	c.owned = now
 	c.out.moves = append(c.out.moves, moves...)
 	c.out.owners = true

@@ -18,6 +18,4 @@ var (
 	ErrGroupNotFound          = errors.New("there is no such group")
 	ErrGroupSubscribed        = errors.New("the group is subscribed to the topic")
 	ErrCommitMetadata         = errors.New("the metadata of the commit is too long")
-	ErrNoPartition            = errors.New("there is no such topic or partition")
-	ErrNoTopicID              = errors.New("there is no topic with this id")
 )
