@@ -187,7 +187,7 @@ func (gr *group) idleFrom(from int64, a *AutoClaimArgs, now int64) (idleFound, e
 					piece[1] = living[0][1]
 				}
 			}
-			idle := now-s.time >= a.MinIdle || a.MinIdle <= 0
+			idle := s.owner == nil || a.MinIdle <= 0 || now-s.time >= a.MinIdle
 			if dead || idle {
 				piece[1] = cut(piece[0], piece[1], count)
 				count -= piece[1] - piece[0] + 1

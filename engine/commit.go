@@ -93,8 +93,7 @@ func (gr *group) holdsAll(from, to int64, may func(*consumer) bool) (bool, error
 }
 
 // Committed is the group's Kafka offset on the stream: the last explicit commit while it is fresh, else the
-// watermark (not below the log start: a consumer that began there would be told that it is out of range). False
-// when the group is not there, or no more than fetched by its members.
+// watermark. False when the group is not there, or no more than fetched by its members.
 func (g Group) Committed() (Committed, bool, error) {
 	gr, err := g.lock(true)
 	if err == ErrNoGroup {
@@ -103,8 +102,7 @@ func (g Group) Committed() (Committed, bool, error) {
 	if err != nil {
 		return Committed{}, false, err
 	}
-	st := gr.stream
-	defer st.shard.mu.Unlock()
+	defer gr.stream.shard.mu.Unlock()
 	if gr.provisional {
 		return Committed{}, false, nil
 	}
@@ -114,7 +112,7 @@ func (g Group) Committed() (Committed, bool, error) {
 	if err := gr.settle(); err != nil {
 		return Committed{}, false, err
 	}
-	return Committed{Offset: max(gr.watermark(), st.row.Start), Epoch: -1}, true, nil
+	return Committed{Offset: gr.watermark(), Epoch: -1}, true, nil
 }
 
 // SetReader says which Kafka member owns the partition ("" nobody): while one does, Deliver finds nothing. In memory; the
@@ -181,6 +179,13 @@ func (g Group) PutBack() error {
 	gr.pel.change(math.MinInt64, math.MaxInt64, func(s pelSpan) (pelRow, bool) {
 		return pelRow{count: s.count}, s.owner.kafka()
 	})
+	if all {
+		for _, s := range gr.pel.spans(math.MinInt64, st.row.Start-1) {
+			if s.owner == nil { // trimmed: nobody can be given it again
+				gr.pel.remove(s.first, s.last)
+			}
+		}
+	}
 	for _, c := range gr.consumers {
 		if c.kafka() {
 			if err := gr.dropConsumer(c, r); err != nil {

@@ -42,6 +42,7 @@ type group struct {
 	reader      string // the Kafka member that owns the partition; memory only
 	provisional bool
 	unsettled   bool // the two cursors may disagree
+	beyond      bool // the cursor's offset was put beyond the end of the stream
 	rowDirty    bool // row differs from storage
 	due         bool // something must be written with the round that lists the stream as dirty
 	lazy        bool // something differs that may wait for the next thing that must be written
@@ -168,10 +169,13 @@ func (gr *group) dropConsumer(c *consumer, r *round) error {
 }
 
 // watermark is the lowest offset that a consumer starting anew must read. It is not
-// simply the lowest pending offset: XCLAIM FORCE and SETID leave pending entries above the cursor.
+// simply the lowest pending offset: XCLAIM FORCE and SETID leave pending entries above the
+// cursor, and what is pending below the log start nobody can read (a Kafka consumer that
+// began there would be told that it is out of range).
 func (gr *group) watermark() int64 {
-	w := gr.row.LastOffset + 1
-	if low, ok := gr.pel.min(); ok {
+	start := gr.stream.row.Start
+	w := max(gr.row.LastOffset+1, start)
+	if low, ok := gr.pel.next(start); ok {
 		w = min(w, low)
 	}
 	return w
@@ -200,6 +204,7 @@ func (gr *group) put(offset int64) error {
 	gr.row.LastOffset, gr.row.LastID, gr.rowDirty = max(offset, -1), id, true
 	gr.row.EntriesRead = gr.ordinal()
 	gr.unsettled = offset >= gr.stream.row.Next
+	gr.beyond = gr.unsettled
 	return nil
 }
 
@@ -213,7 +218,7 @@ func (gr *group) putID(id ID) error {
 		}
 	}
 	gr.row.LastOffset, gr.row.LastID, gr.rowDirty = offset-1, id, true
-	gr.unsettled = gr.stream.row.LastID.Less(id)
+	gr.unsettled, gr.beyond = gr.stream.row.LastID.Less(id), false
 	return nil
 }
 
@@ -228,7 +233,9 @@ func (gr *group) settle() error {
 	switch {
 	case row.LastOffset >= st.Next:
 		// A commit beyond the end: whatever is there is passed.
+		gr.beyond = true
 		gr.move(row.LastOffset, maxID(row.LastID, st.LastID))
+		row.EntriesRead = gr.ordinal()
 		return nil
 	case !row.LastID.Less(st.LastID):
 		// An ID beyond the last: whatever is there is passed.
@@ -236,18 +243,22 @@ func (gr *group) settle() error {
 		gr.unsettled = st.LastID.Less(row.LastID)
 		return nil
 	}
-	id, err := gr.stream.idFloor(row.LastOffset)
-	if err != nil {
-		return err
-	}
-	id = maxID(id, row.LastID)
-	next, _ := id.Next() // there is one: id is below the stream's last
+	next, _ := row.LastID.Next() // there is one: it is below the stream's last
 	offset, _, _, err := gr.stream.offsetOf(next)
 	if err != nil {
 		return err
 	}
-	gr.move(max(row.LastOffset, offset-1), id)
-	gr.unsettled = false
+	id := row.LastID
+	if gr.beyond { // the stream has grown past the commit
+		if id, err = gr.stream.idFloor(row.LastOffset); err != nil {
+			return err
+		}
+	}
+	gr.move(max(row.LastOffset, offset-1), maxID(id, row.LastID))
+	if gr.beyond {
+		row.EntriesRead = gr.ordinal()
+	}
+	gr.unsettled, gr.beyond = false, false
 	return nil
 }
 

@@ -203,7 +203,7 @@ func (s *stream) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
 			return true
 		}
 		if m == nil {
-			add(r.From, min(r.To, r.From+limit-1))
+			add(r.From, cut(r.From, r.To, limit))
 			return limit > 0
 		}
 		for o := r.From; o <= r.To && limit > 0; o++ {
