@@ -146,7 +146,9 @@ func TestEveryLevelOfAcknowledgement(t *testing.T) {
 func TestTimeFindsTheOffset(t *testing.T) {
 	tp := topic(t, 1, nil)
 	cl, adm := kafka(t), admin(t)
-	at := func(ms int64) *kgo.Record { return &kgo.Record{Topic: tp, Value: []byte("v"), Timestamp: time.UnixMilli(ms)} }
+	at := func(ms int64) *kgo.Record {
+		return &kgo.Record{Topic: tp, Value: []byte("v"), Timestamp: time.UnixMilli(ms)}
+	}
 	empty, err := adm.ListOffsetsAfterMilli(within(t), 0, tp)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,9 @@ func must[T any](t *testing.T) func(T, error) T {
 }
 
 // starts says whether an error is a reply that begins so.
-func starts(err error, prefix string) bool { return err != nil && strings.HasPrefix(err.Error(), prefix) }
+func starts(err error, prefix string) bool {
+	return err != nil && strings.HasPrefix(err.Error(), prefix)
+}
 
 func TestStreamRangesAndReads(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, cl *redis.Client) {
