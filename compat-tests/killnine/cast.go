@@ -17,6 +17,9 @@ func newActors(sys *system, seed uint64) []actor {
 	if sys.kafka != "" {
 		out = append(out, kafkaActors(sys, seed)...)
 	}
+	if sys.oneStore {
+		out = append(out, newSharedGroup("kn-shared", seed))
+	}
 	return out
 }
 

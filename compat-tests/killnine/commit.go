@@ -21,7 +21,7 @@ type committed struct {
 var noCommit = committed{offset: -1}
 
 // committers commit offsets for groups without members (generation -1), one request
-// at a time over several partitions, and delete some again.
+// at a time over several partitions, and delete some again, or the whole group.
 type committers struct {
 	topic    string
 	groups   []string
@@ -95,9 +95,12 @@ func (a *committers) load(ctx context.Context, sys *system) {
 		g := a.rng.IntN(len(a.groups))
 		after := append([]committed(nil), a.answered[g]...)
 		var req kmsg.Request
-		if a.rng.IntN(8) == 0 && a.hasCommit(g) {
+		switch roll := a.rng.IntN(16); {
+		case roll == 0 && a.hasCommit(g):
+			req = a.deleteGroup(g, after)
+		case roll < 3 && a.hasCommit(g):
 			req = a.delete(g, after)
-		} else {
+		default:
 			req = a.commit(g, after)
 		}
 		a.open, a.openAt = after, g
@@ -161,6 +164,16 @@ func (a *committers) delete(g int, after []committed) kmsg.Request {
 	return req
 }
 
+// deleteGroup makes up a DeleteGroups and writes its effect to after.
+func (a *committers) deleteGroup(g int, after []committed) kmsg.Request {
+	for p := range after {
+		after[p] = noCommit
+	}
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Version, req.Groups = 2, []string{a.groups[g]}
+	return req
+}
+
 // firstError finds the first error code of a commit's or a deletion's reply.
 func firstError(resp kmsg.Response) error {
 	switch r := resp.(type) {
@@ -170,6 +183,8 @@ func firstError(resp kmsg.Response) error {
 				return kerr.ErrorForCode(p.ErrorCode)
 			}
 		}
+	case *kmsg.DeleteGroupsResponse:
+		return kerr.ErrorForCode(r.Groups[0].ErrorCode)
 	case *kmsg.OffsetDeleteResponse:
 		if r.ErrorCode != 0 {
 			return kerr.ErrorForCode(r.ErrorCode)

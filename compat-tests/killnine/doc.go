@@ -13,15 +13,17 @@
 //	            at all (of several in one pipeline: a prefix of them)
 //	unsent      nothing of it may be there, and nothing may be there twice
 //
-//	script   scripted*.go   one writer a key, every write command of streams; the
-//	                        server must equal the model after some prefix
-//	queue    queue*.go      many XADDs on one stream, a group reading and acking it
-//	produce  produce*.go    Kafka producers, acks=1 and acks=all, made and auto-created topics
-//	idem     idempotent*.go five in flight, resent with their sequences after a restart
-//	kgo      kgo.go         a real client that retries over the restart by itself
-//	admin    admin*.go      topics made, grown, altered, cut, deleted
-//	commit   commit*.go     offsets of groups committed, deleted
-//	member   member.go      members of a classic group that commit what they polled
+//	script        scripted*.go   one writer a key, every write command of streams; the
+//	                             server must equal the model after some prefix
+//	queue         queue.go       many XADDs on one stream, a group reading and acking it
+//	produce       produce.go     Kafka producers, acks=1 and acks=all
+//	idem          idempotent.go  five in flight, resent with their sequences after a restart
+//	kgo           kgo.go         a real client that retries over the restart by itself
+//	admin         admin.go       topics made, grown, altered, cut, deleted, made again
+//	auto          autocreate.go  topics made by being named
+//	commit        commit.go      offsets of groups committed, deleted, groups deleted
+//	member        member.go      members of a classic group that commit what they polled
+//	shared group  shared_group.go one group used from both protocols (weir only)
 //
 // The system under test is weir, or (-target redis, -target kafka) a real peer, which
 // is how the program itself was proved. Known faults of the peers are left out
