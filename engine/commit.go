@@ -29,7 +29,7 @@ func (g Group) Commit(a CommitArgs) error {
 			return err
 		}
 	}
-	gr.due, gr.provisional = true, false
+	gr.mustWrite()
 	if err := gr.settle(); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (g Group) Create(at GroupStart) error {
 		return err
 	}
 	gr := st.newGroup(g.name)
-	gr.due = true
+	gr.mustWrite()
 	return gr.start(at)
 }
 

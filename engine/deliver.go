@@ -62,7 +62,7 @@ func (g Group) deliver(gr *group, consumer string, a DeliverArgs, living [][2]in
 		for _, r := range living {
 			gr.pel.set(r[0], r[1], pelRow{owner: c, time: now, count: 1})
 		}
-		c.active, c.dirty = now, true
+		c.active = now
 	}
 	if a.Count <= 0 || d.n < a.Count {
 		last = st.row.Next - 1 // nothing lives behind it: drained means lag 0

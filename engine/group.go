@@ -38,6 +38,7 @@ type group struct {
 	row       storage.GroupRow
 	pel       pel
 	consumers map[string]*consumer
+	differing []*consumer // whose rows differ from storage; those not dirty any more have gone
 
 	reader      string // the Kafka member that owns the partition; memory only
 	provisional bool
@@ -95,9 +96,18 @@ func (g Group) lock(gated bool) (*group, error) {
 func (g Group) write(gr *group) (*round, error) {
 	r, err := g.open(gr.stream)
 	if err == nil {
-		gr.due, gr.provisional = true, false
+		gr.mustWrite()
 	}
 	return r, err
+}
+
+// mustWrite lists the group among those whose rows go into the round.
+func (gr *group) mustWrite() {
+	gr.provisional = false
+	if !gr.due {
+		gr.due = true
+		gr.stream.dueGroups = append(gr.stream.dueGroups, gr)
+	}
 }
 
 // open is write for a group that is not there yet, or not any more.
@@ -127,6 +137,7 @@ func (s *stream) newGroup(name string) *group {
 // dropGroup forgets a group and removes its rows in the round (nil: it has none).
 func (s *stream) dropGroup(gr *group, r *round) error {
 	delete(s.groups, gr.name)
+	gr.due = false
 	s.shard.e.indexGroup(gr.name, s.no, false)
 	if r == nil {
 		return nil
@@ -155,13 +166,23 @@ func (gr *group) consumer(name string, kind ConsumerKind, now int64) (c *consume
 	} else if kind != RedisConsumer {
 		c.kind = kind
 	}
-	c.seen, c.dirty = now, true
+	c.seen = now
+	gr.differs(c)
 	return c, made
+}
+
+// differs notes that a consumer's row is no longer what storage has.
+func (gr *group) differs(c *consumer) {
+	if !c.dirty {
+		c.dirty = true
+		gr.differing = append(gr.differing, c)
+	}
 }
 
 // dropConsumer forgets a consumer that owns nothing.
 func (gr *group) dropConsumer(c *consumer, r *round) error {
 	delete(gr.consumers, c.name)
+	c.dirty = false
 	if !c.stored {
 		return nil
 	}

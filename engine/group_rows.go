@@ -91,16 +91,18 @@ func (s *stream) loadedGroups() error {
 
 // sealGroups writes what must be written of the stream's groups into the round. Called for every dirty stream, under shard.mu.
 func (s *stream) sealGroups(r *round) {
-	for _, gr := range s.groups {
-		if !gr.due {
+	for _, gr := range s.dueGroups {
+		if !gr.due { // dropped meanwhile
 			continue
 		}
 		if err := gr.flush(r); err != nil {
 			// The batch is unusable, and memory ahead of it: the commit sees the latch and discards both.
 			_ = s.shard.e.fail(err)
-			return
+			break
 		}
 	}
+	clear(s.dueGroups)
+	s.dueGroups = s.dueGroups[:0]
 }
 
 // lazyGroups makes everything due that groups keep in memory only, and says whether there was any: called before the
@@ -109,7 +111,8 @@ func (s *stream) lazyGroups() bool {
 	found := false
 	for _, gr := range s.groups {
 		if gr.lazy && !gr.provisional {
-			gr.due, found = true, true
+			gr.mustWrite()
+			found = true
 		}
 	}
 	return found
@@ -124,7 +127,7 @@ func (gr *group) flush(r *round) error {
 		}
 	}
 	var buf [64]byte
-	for _, c := range gr.consumers {
+	for _, c := range gr.differing {
 		if !c.dirty {
 			continue
 		}
@@ -134,6 +137,8 @@ func (gr *group) flush(r *round) error {
 		}
 		c.dirty, c.stored = false, true
 	}
+	clear(gr.differing)
+	gr.differing = gr.differing[:0]
 	err := gr.pel.flush(func(p *pelRange) error {
 		row := storage.PendingRow{Last: p.last, Time: p.time, Count: p.count, Claimed: p.claimed}
 		if p.owner != nil {

@@ -62,16 +62,22 @@ func (c *counters) lag(lastDelivered ID, entriesRead int64) int64 {
 	return -1
 }
 
-// delivery is a run of living entries that a group reads on from its cursor: the first, the
-// last and how many.
+// delivery is a run of n living entries that a group reads on from its cursor.
 type delivery struct {
 	counters
 	cursor      ID
-	read        int64
-	first, last ID
+	read        int64 // entries-read before
+	first, last ID    // of what is delivered; first may be zero when steady
 	n           int64
 }
 
+// steady says that the counter goes on by one with each entry, whatever their IDs are: there is no tombstone
+// behind the cursor, hence none behind an entry after it.
+func (d *delivery) steady() bool {
+	return d.read >= 0 && !d.cursor.Less(d.counters.first) && !d.tombstones(d.cursor)
+}
+
+// delivery describes what is about to be delivered to the group.
 func (gr *group) delivery(living [][2]int64) (d delivery, err error) {
 	if d.counters, err = gr.stream.counters(); err != nil {
 		return d, err
@@ -80,25 +86,27 @@ func (gr *group) delivery(living [][2]int64) (d delivery, err error) {
 	for _, r := range living {
 		d.n += r[1] - r[0] + 1
 	}
-	if d.first, err = gr.stream.idOf(living[0][0]); err != nil {
+	if d.last, err = gr.stream.idOf(living[len(living)-1][1]); err != nil {
 		return d, err
 	}
-	d.last, err = gr.stream.idOf(living[len(living)-1][1])
+	switch {
+	case d.n == 1:
+		d.first = d.last
+	case !d.steady():
+		d.first, err = gr.stream.idOf(living[0][0])
+	}
 	return d, err
 }
 
 // entriesRead is the counter after the delivery. Redis steps entry by entry: a known
 // counter whose cursor has no tombstone behind it is raised by one, anything else is
-// estimated from the entry. Behind the first entry only two estimates are ever
-// known (see estimate): of the last entry of the stream, and none other. So the first
-// and the last entry decide.
+// estimated from the entry. Behind the first entry only one estimate is ever known (see
+// estimate): that of the last entry of the stream. So the first and the last decide.
 func (d *delivery) entriesRead() int64 {
-	read := d.read
-	if read >= 0 && !d.cursor.Less(d.counters.first) && !d.tombstones(d.cursor) {
-		read++
-	} else {
-		read = d.estimate(d.first)
+	if d.steady() {
+		return d.read + d.n
 	}
+	read := d.estimate(d.first)
 	switch {
 	case d.n == 1:
 		return read

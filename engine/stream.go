@@ -35,6 +35,7 @@ type stream struct {
 
 	groups    map[string]*group
 	groupNo   map[uint32]*group // by number, while loading
+	dueGroups []*group          // whose rows go into the open round
 	producers map[int64]*producer
 }
 
