@@ -69,7 +69,7 @@ func newDuel(t *testing.T, addr string, seed uint64) *duel {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close(context.Background()) })
-	d := &duel{rnd: rand.New(rand.NewPCG(seed, 3)), conn: conn, in: bufio.NewReader(conn), key: "duel", e: e, t: e.Begin(Written)}
+	d := &duel{rnd: rand.New(rand.NewPCG(seed, 3)), conn: conn, in: bufio.NewReader(conn), key: fmt.Sprint("duel-", os.Getpid()), e: e, t: e.Begin(Written)}
 	d.redis("DEL", d.key)
 	d.redis("CONFIG", "SET", "stream-node-max-entries", "5")
 	if d.no, err = d.t.Create([]byte(d.key)); err != nil {
@@ -185,7 +185,8 @@ func (d *duel) someIDs() (ids []ID, words []string) {
 
 func (d *duel) someID() ID {
 	if len(d.ids) == 0 || d.rnd.IntN(8) == 0 {
-		return ID{MS: uint64(d.rnd.IntN(int(d.last.MS) + 3)), Seq: uint64(d.rnd.IntN(3))}
+		near := d.last.MS - min(d.last.MS, uint64(d.rnd.IntN(40)))
+		return ID{MS: near + uint64(d.rnd.IntN(3)), Seq: uint64(d.rnd.IntN(3))}
 	}
 	if d.rnd.IntN(2) == 0 { // rather a new one
 		return d.ids[max(0, len(d.ids)-1-d.rnd.IntN(12))]
@@ -256,6 +257,9 @@ func orError(v any, err error) string {
 }
 
 func (d *duel) add() (want, got string) {
+	if d.rnd.IntN(3) == 0 {
+		return d.addBatch()
+	}
 	for range 1 + d.rnd.IntN(7) {
 		if d.rnd.IntN(3) == 0 {
 			d.last.Seq += uint64(1 + d.rnd.IntN(2))
@@ -269,6 +273,23 @@ func (d *duel) add() (want, got string) {
 		d.ids = append(d.ids, d.last)
 	}
 	return want, got
+}
+
+// addBatch appends a Kafka batch, whose IDs the engine chooses, and gives Redis entries with the same IDs.
+func (d *duel) addBatch() (want, got string) {
+	n := int32(1 + d.rnd.IntN(9))
+	a, err := d.t.AppendBatch(d.no, BatchArgs{Data: make([]byte, 80), Count: n, MinTime: 1, MaxTime: 2})
+	if err != nil {
+		return "appended", err.Error()
+	}
+	for i := range n {
+		d.last = ID{MS: a.FirstID.MS, Seq: a.FirstID.Seq + uint64(i)}
+		if want = d.same(d.redis("XADD", d.key, d.last.String(), "f", "v")); want != d.last.String() {
+			return want, d.last.String()
+		}
+		d.ids = append(d.ids, d.last)
+	}
+	return "", ""
 }
 
 func (d *duel) xgroup(g Group) (want, got string) {
@@ -416,7 +437,7 @@ func entryIDs(v any) string {
 	}
 	list, _ := v.([]any)
 	if len(list) == 1 {
-		if one, ok := list[0].([]any); ok && len(one) == 2 && one[0] == "duel" {
+		if one, ok := list[0].([]any); ok && len(one) == 2 && strings.HasPrefix(fmt.Sprint(one[0]), "duel-") {
 			list, _ = one[1].([]any)
 		}
 	}
