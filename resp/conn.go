@@ -42,8 +42,8 @@ type conn struct {
 	block   *blocked
 	waiter  engine.Waiter
 	names   nameCache // of groups and consumers (x_names.go)
-	moved   bool // waitFor changed the places
-	expires int  // index in the loop's heap of deadlines, -1 not there
+	moved   bool      // waitFor changed the places
+	expires int       // index in the loop's heap of deadlines, -1 not there
 
 	cur    call
 	authed bool

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weir/bridge"
 	"weir/engine"
 )
 
@@ -34,7 +35,7 @@ const (
 	errWAITAOFNoAOF  = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 	errOutOfRange    = "ERR value is out of range"
 	errInternal      = "ERR internal error"
-	errShadowed      = "ERR the key names a partition of a topic that has no such partition"
+	errShadowed      = "ERR the key would shadow, or is shadowed by, a partition of a topic"
 	errPartitionKey  = "ERR the key names one partition; this command acts on whole topics only"
 	errNoStreamThere = "ERR no such key"
 )
@@ -102,6 +103,12 @@ func errorText(err error) string {
 		return "ERR The entries_added specified in XSETID is smaller than the target stream length"
 	case errors.Is(err, engine.ErrSetIDDeleted):
 		return "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
+	case errors.Is(err, bridge.ErrShadowed):
+		return errShadowed
+	case errors.Is(err, bridge.ErrPartitionKey):
+		return errPartitionKey
+	case errors.Is(err, bridge.ErrTopicBusy):
+		return "ERR the topic is being changed, try again"
 	case errors.Is(err, engine.ErrClosed):
 		return "ERR the server is shutting down"
 	}

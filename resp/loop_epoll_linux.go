@@ -284,9 +284,11 @@ func (l *epollLoop) run() {
 		}
 		again := l.again
 		l.again = nil
-		l.takeEvents(l.events[:n])
+		// Those who left first, so that nothing is delivered to them; then those who have waited longest.
+		l.takeHangUps(l.events[:n])
 		l.takeWoken()
 		l.expire()
+		l.takeEvents(l.events[:n])
 		if !l.resume.IsZero() && !l.now.Before(l.resume) && !l.group.draining.Load() {
 			l.resume = time.Time{}
 			l.watchAccept()
@@ -362,14 +364,16 @@ func (l *epollLoop) timeout() int {
 	return int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 }
 
-func (l *epollLoop) takeEvents(events []unix.EpollEvent) {
-	// Those who left first, so that nothing is delivered to them by what the others say.
+func (l *epollLoop) takeHangUps(events []unix.EpollEvent) {
 	for i := range events {
 		if c := l.conn(int(events[i].Fd)); c != nil && c.block != nil && events[i].Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 			l.read(c)
 			events[i].Events = 0
 		}
 	}
+}
+
+func (l *epollLoop) takeEvents(events []unix.EpollEvent) {
 	for _, e := range events {
 		switch fd := int(e.Fd); {
 		case e.Events == 0:

@@ -83,8 +83,23 @@ func (r *reader) feed(chunk []byte) {
 		return
 	}
 	r.compact()
+	r.grow(len(chunk))
 	r.own = append(r.own, chunk...)
 	r.buf = r.own
+}
+
+// grow makes room for n more bytes: twice what is there, but not more than the argument that is being received needs, so that a large one
+// is not copied by append's smaller steps. What was announced is allocated only once half of it has come.
+func (r *reader) grow(n int) {
+	need := len(r.own) + n
+	if need <= cap(r.own) || need < keepOwn {
+		return
+	}
+	size := 2 * need
+	if r.left > 0 && r.bulk > 0 {
+		size = min(size, max(need, r.pos+r.bulk+2))
+	}
+	r.own = append(make([]byte, 0, size), r.own...)
 }
 
 // compact drops what is consumed from own. It moves bytes of the last chunk only: what is older belongs to the command that

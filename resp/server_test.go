@@ -1,0 +1,75 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"weir/bridge"
+	"weir/engine"
+	"weir/storage"
+)
+
+// openBridge opens an empty store in memory with all that stands on it.
+func openBridge(t testing.TB) *bridge.Bridge {
+	t.Helper()
+	ctx := context.Background()
+	st := storage.NewMem(16)
+	eng, err := engine.Open(ctx, st, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bridge.Open(ctx, eng, bridge.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.Close(ctx)
+		eng.Close(ctx)
+		st.Close(ctx)
+	})
+	return b
+}
+
+// serve runs a server on a free port until the test ends.
+func serve(t testing.TB, s *Server) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		select {
+		case err := <-done:
+			if !errors.Is(err, ErrServerClosed) {
+				t.Errorf("serve: %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("Serve did not return")
+		}
+	})
+	return ln.Addr().String()
+}
+
+// startServer runs a server on an empty store in memory.
+func startServer(t testing.TB, o Options) (*Server, string) {
+	t.Helper()
+	s := New(openBridge(t), o)
+	return s, serve(t, s)
+}
+
+// socketServer runs a server without streams: the socket, and the commands that need none.
+func socketServer(t testing.TB, o Options) (*Server, string) {
+	t.Helper()
+	s := New((*bridge.Bridge)(nil), o)
+	return s, serve(t, s)
+}
