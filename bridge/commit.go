@@ -35,14 +35,30 @@ type PartitionCommit struct {
 	Metadata []byte
 }
 
-// CommitOffsets acks up to the given offsets. The first result holds an error for each partition (nil,
-// ErrUnknownTopic, ErrCommitMetadata); the second refuses the whole: ErrGroupNotFound (a generation of a group that is not
-// there), ErrUnknownMember, ErrIllegalGeneration, ErrFencedInstance, ErrRebalanceInProgress, ErrCoordinatorUnavailable.
+// CommitOffsets acks up to the given offsets. The first result holds what is wrong with a partition itself: nil,
+// ErrUnknownTopic, ErrCommitMetadata. The second refuses all the others: ErrGroupNotFound (a generation of a group that is
+// not there), ErrUnknownMember, ErrIllegalGeneration, ErrFencedInstance, ErrRebalanceInProgress, ErrCoordinatorUnavailable. A
+// request of which no partition exists does not reach the group, as in Kafka.
 func (b *Bridge) CommitOffsets(r *CommitRequest) ([]error, error) {
 	errs := make([]error, len(r.Partitions))
+	streams := make([]engine.StreamNo, len(r.Partitions))
+	some := false
+	for i := range r.Partitions {
+		no, ok := b.streamOf(r.Partitions[i].TopicPartition)
+		streams[i], some = no, some || ok
+		if !ok {
+			errs[i] = ErrUnknownTopic
+		}
+	}
+	if !some {
+		return errs, nil
+	}
 	commit := func(turn *engine.Turn) error {
-		for i := range r.Partitions {
-			err := b.commitOne(turn, r.Group, &r.Partitions[i])
+		for i, no := range streams {
+			if errs[i] != nil {
+				continue
+			}
+			err := commitOne(turn.Group(no, r.Group), &r.Partitions[i])
 			if errors.Is(err, engine.ErrFailed) || errors.Is(err, engine.ErrClosed) {
 				return err
 			}
@@ -65,20 +81,16 @@ func (b *Bridge) CommitOffsets(r *CommitRequest) ([]error, error) {
 		}
 	}
 	if errors.Is(err, ErrGroupNotFound) {
-		return nil, err
+		return errs, err
 	}
 	return errs, unknownGroup(err)
 }
 
-func (b *Bridge) commitOne(turn *engine.Turn, group string, c *PartitionCommit) error {
-	no, ok := b.streamOf(c.TopicPartition)
-	if !ok {
-		return ErrUnknownTopic
-	}
+func commitOne(on engine.Group, c *PartitionCommit) error {
 	if len(c.Metadata) > mostCommitMetadata {
 		return ErrCommitMetadata
 	}
-	err := turn.Group(no, group).Commit(engine.CommitArgs{Offset: c.Offset, Epoch: c.Epoch, Metadata: c.Metadata})
+	err := on.Commit(engine.CommitArgs{Offset: c.Offset, Epoch: c.Epoch, Metadata: c.Metadata})
 	if errors.Is(err, engine.ErrNoStream) {
 		return ErrUnknownTopic
 	}

@@ -377,5 +377,10 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// freshID makes a member id unique: 22 characters of randomness, like a UUID.
-func freshID() string { return rand.Text()[:22] }
+// freshID makes a member id unique: a random UUID, as in Kafka's ids.
+func freshID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
