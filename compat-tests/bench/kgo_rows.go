@@ -43,9 +43,9 @@ func kgoProduce(opts ...kgo.Opt) func(context.Context, *turn) (measure, error) {
 			}
 		}
 		send(t.warm)
-		cpu, before, began := t.srv.CPU(), done.Load(), time.Now()
+		cpu, own, before, began := t.srv.CPU(), ownCPU(), done.Load(), time.Now()
 		send(t.measure)
-		m := measure{count: float64(done.Load() - before), elapsed: time.Since(began)}
+		m := measure{count: float64(done.Load() - before), elapsed: time.Since(began), client: ownCPU() - own}
 		if err := client.Flush(ctx); err != nil {
 			return m, err
 		}
@@ -71,7 +71,7 @@ func kgoFetch(ctx context.Context, t *turn) (measure, error) {
 	}
 	t.settle()
 	var m measure
-	cpu, began := t.srv.CPU(), time.Now()
+	cpu, own, began := t.srv.CPU(), ownCPU(), time.Now()
 	for m.elapsed < t.measure {
 		client, err := kgo.NewClient(kgo.SeedBrokers(t.srv.Kafka), kgo.ConsumeTopics(topic),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -89,6 +89,6 @@ func kgoFetch(ctx context.Context, t *turn) (measure, error) {
 		m.elapsed = time.Since(began)
 		client.Close()
 	}
-	m.cpu = t.srv.CPU() - cpu
+	m.cpu, m.client = t.srv.CPU()-cpu, ownCPU()-own
 	return m, dropTopic(ctx, t.srv, topic)
 }

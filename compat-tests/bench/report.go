@@ -31,6 +31,10 @@ func (m measure) speed() float64 { return m.count / m.elapsed.Seconds() }
 // perCPU is units per second of processor time.
 func (m measure) perCPU() float64 { return m.count / max(m.cpu.Seconds(), 0.01) }
 
+// clientShare is how much of one core the load generator took: near 1 it is the
+// client that is measured.
+func (m measure) clientShare() float64 { return m.client.Seconds() / m.elapsed.Seconds() }
+
 func (m measure) at(p float64) float64 { return percentile(m.latencies, p).Seconds() }
 
 // compare returns the medians of both sides and of the rounds' ratios. A round's
@@ -77,15 +81,15 @@ func floorText(f float64) string {
 	return fmt.Sprintf("%.1f", f)
 }
 
-const tableHead = `| row | per second | weir | peer | ratio | floor | | weir per CPU-s | peer per CPU-s | ratio |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+const tableHead = `| row | per second | weir | peer | ratio | floor | | weir per CPU-s | peer per CPU-s | ratio | client's CPU |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
 
 // print writes the row's lines and tells whether every floor was reached.
 func (r result) print(w io.Writer) bool {
 	name := r.pairing + ": " + r.row.name
 	if r.err != nil {
-		fmt.Fprintf(w, "| %s | | | | | %s | FAILED: %s | | | |\n", name, floorText(r.row.floor),
+		fmt.Fprintf(w, "| %s | | | | | %s | FAILED: %s | | | | |\n", name, floorText(r.row.floor),
 			strings.ReplaceAll(r.err.Error(), "\n", " "))
 		return false
 	}
@@ -94,9 +98,10 @@ func (r result) print(w io.Writer) bool {
 	}
 	ours, theirs, ratio := r.compare(measure.speed)
 	oursCPU, theirsCPU, ratioCPU := r.compare(measure.perCPU)
+	oursClient, theirsClient, _ := r.compare(measure.clientShare)
 	says := verdict(ratio, r.row.floor)
-	fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %s | %s | %s | %s | %.2f |\n", name, r.row.unit,
-		short(ours), short(theirs), ratio, floorText(r.row.floor), says, short(oursCPU), short(theirsCPU), ratioCPU)
+	fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %s | %s | %s | %s | %.2f | %.0f%% / %.0f%% |\n", name, r.row.unit,
+		short(ours), short(theirs), ratio, floorText(r.row.floor), says, short(oursCPU), short(theirsCPU), ratioCPU, 100*oursClient, 100*theirsClient)
 	return !strings.HasPrefix(says, "BELOW")
 }
 
@@ -111,7 +116,7 @@ func (r result) printLatency(w io.Writer, name string) bool {
 		ours, theirs, ratio := r.compare(func(m measure) float64 { return 1 / m.at(p.at) })
 		says := verdict(ratio, p.floor)
 		good = good && !strings.HasPrefix(says, "BELOW")
-		fmt.Fprintf(w, "| %s %s | ms each | %.2f ms | %.2f ms | %.2f | %s | %s | | | |\n", name, p.name,
+		fmt.Fprintf(w, "| %s %s | ms each | %.2f ms | %.2f ms | %.2f | %s | %s | | | | |\n", name, p.name,
 			1e3/ours, 1e3/theirs, ratio, floorText(p.floor), says)
 	}
 	return good

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"syscall"
 	"time"
 
 	"weir/compat-tests/server"
@@ -17,6 +18,7 @@ type measure struct {
 	count     float64 // units of the row done while measuring
 	elapsed   time.Duration
 	cpu       time.Duration   // of the server process, debts included
+	client    time.Duration   // processor time of this program while measuring
 	latencies []time.Duration // sorted
 }
 
@@ -27,8 +29,10 @@ func (t *turn) drive(l *loop, counter func() float64) (measure, error) {
 		return measure{}, err
 	}
 	var m measure
-	before, cpu := counter(), t.srv.CPU()
-	elapsed, err := l.run(t.measure, func() { m.count = counter() - before })
+	before, cpu, client := counter(), t.srv.CPU(), ownCPU()
+	elapsed, err := l.run(t.measure, func() {
+		m.count, m.client = counter()-before, ownCPU()-client
+	})
 	if err != nil {
 		return measure{}, err
 	}
@@ -36,6 +40,15 @@ func (t *turn) drive(l *loop, counter func() float64) (measure, error) {
 	t.settle()
 	m.cpu = t.srv.CPU() - cpu
 	return m, nil
+}
+
+// ownCPU is the processor time that this program has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 const (
