@@ -112,7 +112,7 @@ func openPebble(dir string, opts Options) (*pebbleStore, error) {
 // open does what needs the lock. On an error the caller releases what was opened.
 func (s *pebbleStore) open() error {
 	s.latch = &latch{told: func(err error) { s.log.Error("storage: writes stopped", "cause", err) }}
-	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{})}
+	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{}), spare: vfs.NewMem()}
 	cut, err := cutTornLog(s.opts.fs, s.dir)
 	if err != nil {
 		return fmt.Errorf("read the newest log: %w", err)

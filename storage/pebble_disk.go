@@ -21,9 +21,11 @@ package storage
 // the three may happen in a server that still answers reads. So from that moment
 // every write, sync, rename and removal of logs, MANIFEST and directories pretends
 // to have worked, while the disk stays as the failure left it; commits are refused
-// by the store, and a reopening finds all that was there. Tables are different:
-// Pebble reads them back, so their errors are returned, and whoever wants to create
-// the next one is parked until Close, instead of retrying in a circle.
+// by the store, and a reopening finds all that was there. Tables are different, since
+// Pebble reads them back. Their errors are returned. A flush then repeats into memory
+// (spare): commits under way may be waiting for it, and there are never more
+// memtables than MemTableStopWritesThreshold. A compaction, which would otherwise
+// retry in a circle, is parked until Close.
 
 import (
 	"errors"
@@ -74,7 +76,8 @@ type diskFS struct {
 	latch   *latch
 	running atomic.Bool
 	closing chan struct{}
-	kick    func() // asks for an fsync of the logs, without waiting
+	kick    func()     // asks for an fsync of the logs, without waiting
+	spare   *vfs.MemFS // tables flushed after the latch
 	mu      sync.Mutex
 	logs    []*logFile // open logs, oldest first; owned by mu
 }
@@ -103,13 +106,36 @@ func (d *diskFS) park() error {
 	return d.latch.err()
 }
 
-// create is what Create, ReuseForWrite and OpenReadWrite have in common.
-func (d *diskFS) create(op, name string, open func() (vfs.File, error)) (vfs.File, error) {
-	if d.frozen() {
-		if isTable(name) {
-			return nil, d.park()
-		}
+// flushCategory is how Pebble announces the files of a flush.
+const flushCategory vfs.DiskWriteCategory = "pebble-memtable-flush"
+
+// createFrozen is create on a frozen disk.
+func (d *diskFS) createFrozen(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	switch {
+	case !isTable(name):
 		return sinkFile{name: name}, nil
+	case c == flushCategory:
+		if err := d.spare.MkdirAll(d.PathDir(name), 0o755); err != nil {
+			return nil, err
+		}
+		return d.spare.Create(name, c)
+	}
+	return nil, d.park()
+}
+
+// spared reports whether a table is in memory.
+func (d *diskFS) spared(name string) bool {
+	if !d.frozen() || !isTable(name) {
+		return false
+	}
+	_, err := d.spare.Stat(name)
+	return err == nil
+}
+
+// create is what Create, ReuseForWrite and OpenReadWrite have in common.
+func (d *diskFS) create(op, name string, c vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
+	if d.frozen() {
+		return d.createFrozen(name, c)
 	}
 	f, err := open()
 	if err != nil {
@@ -129,18 +155,28 @@ func (d *diskFS) create(op, name string, open func() (vfs.File, error)) (vfs.Fil
 }
 
 func (d *diskFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.create("create", name, func() (vfs.File, error) { return d.FS.Create(name, c) })
+	return d.create("create", name, c, func() (vfs.File, error) { return d.FS.Create(name, c) })
 }
 
 func (d *diskFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.create("reuse", newname, func() (vfs.File, error) { return d.FS.ReuseForWrite(oldname, newname, c) })
+	return d.create("reuse", newname, c, func() (vfs.File, error) { return d.FS.ReuseForWrite(oldname, newname, c) })
 }
 
 func (d *diskFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
-	return d.create("open", name, func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, o...) })
+	return d.create("open", name, c, func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, o...) })
+}
+
+func (d *diskFS) Stat(name string) (vfs.FileInfo, error) {
+	if d.spared(name) {
+		return d.spare.Stat(name)
+	}
+	return d.FS.Stat(name)
 }
 
 func (d *diskFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	if d.spared(name) {
+		return d.spare.Open(name, o...)
+	}
 	f, err := d.FS.Open(name, o...)
 	if err != nil {
 		return nil, err

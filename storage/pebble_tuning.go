@@ -56,10 +56,11 @@ func (s *pebbleStore) pebbleOptions() *pebble.Options {
 		MemTableStopWritesThreshold: 3,
 
 		// Blocks live in blob files, so level 0 holds keys and small rows: cheap to
-		// compact, and what makes a scan slow when it piles up. Start early, and hold
-		// writers back late.
+		// compact, and what makes a scan slow when it piles up. Start early. Never hold
+		// writers back for it: the memtables do that already, and a commit that waits
+		// here on a failed disk (compactions parked, pebble_disk.go) would wait for ever.
 		L0CompactionThreshold: 2,
-		L0StopWritesThreshold: 24,
+		L0StopWritesThreshold: 1 << 20,
 		LBaseMaxBytes:         64 << 20,
 
 		// Reads that matter come from the engine's tail; the cache is for index
