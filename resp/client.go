@@ -103,7 +103,7 @@ func clientList(c *call) {
 		var ids []int64
 		for _, a := range c.args[3:] {
 			id, ok := parseInt(a)
-			if !ok || id < 1 {
+			if !ok {
 				c.Err("ERR Invalid client ID")
 				return
 			}
@@ -166,7 +166,7 @@ func clientReply(c *call) {
 func clientUnblock(c *call) {
 	how := unblockTimeout
 	if len(c.args) > 4 {
-		c.Err(errArity(c.row))
+		c.Err("ERR unknown subcommand or wrong number of arguments for '" + string(cut(c.args[1], 128)) + "'. Try CLIENT HELP.")
 		return
 	}
 	if len(c.args) == 4 {

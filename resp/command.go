@@ -89,15 +89,15 @@ func (r *command) describe(c *call) {
 	c.Int(int64(last))
 	c.Int(int64(step))
 	c.statusSet(r.categories())
-	c.Array(len(r.tips))
+	c.Set(len(r.tips))
 	for _, tip := range r.tips {
 		c.BulkString(tip)
 	}
-	c.Array(len(r.keys))
+	c.Set(len(r.keys))
 	for i := range r.keys {
 		r.keys[i].describe(c)
 	}
-	c.Array(len(r.subs))
+	c.Set(len(r.subs))
 	for _, sub := range r.subs {
 		sub.describe(c)
 	}
@@ -166,7 +166,7 @@ func (l *list) named(word []byte) *command {
 	return row
 }
 
-// commandInfo: COMMAND INFO [name ...]; a null array for each name that is not known.
+// commandInfo: COMMAND INFO [name ...]; a null for each name that is not known.
 func commandInfo(c *call) {
 	if len(c.args) == 2 {
 		commandAll(c)
@@ -177,7 +177,7 @@ func commandInfo(c *call) {
 		if row := c.srv.list.named(word); row != nil {
 			row.describe(c)
 		} else {
-			c.NullArray()
+			c.Null()
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -139,20 +140,33 @@ func configRow() *command {
 
 // configGet: CONFIG GET pattern [pattern ...].
 func configGet(c *call) {
-	var found []*parameter
-	for i := range c.srv.params {
-		p := &c.srv.params[i]
-		for _, pattern := range c.args[2:] {
-			if globMatch(pattern, []byte(p.name), true) {
-				found = append(found, p)
-				break
+	type answer struct {
+		name string
+		p    *parameter
+	}
+	var found []answer
+	seen := map[string]bool{}
+	add := func(name string, p *parameter) {
+		if p != nil && !seen[p.name] {
+			seen[p.name] = true
+			found = append(found, answer{name, p})
+		}
+	}
+	for _, pattern := range c.args[2:] {
+		if !bytes.ContainsAny(pattern, "*?[") {
+			add(string(pattern), c.srv.parameter(strings.ToLower(string(pattern)))) // answered as it was spelt
+			continue
+		}
+		for i := range c.srv.params {
+			if p := &c.srv.params[i]; globMatch(pattern, []byte(p.name), true) {
+				add(p.name, p)
 			}
 		}
 	}
 	c.Map(len(found))
-	for _, p := range found {
-		c.BulkString(p.name)
-		c.BulkString(p.get(c.srv))
+	for _, a := range found {
+		c.BulkString(a.name)
+		c.BulkString(a.p.get(c.srv))
 	}
 }
 

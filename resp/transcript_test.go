@@ -28,7 +28,8 @@ import (
 //	a> XREAD BLOCK 0 STREAMS s $    a named connection; the first line's is called c
 //	id = XADD s * f v        keeps the reply, for $id in later lines
 //	b>> PING                 sends and does not read
-//	b<                       reads one reply, waiting for it as long as it takes (a BLOCK that runs out)
+//	b<                       reads one reply, waiting for it as long as it takes (a BLOCK that runs out); the next
+//	                         command of a connection that waits does so first
 //	----
 //	"1-0"                    a reply of c; those of other connections are preceded by their name
 //	a: (waits)               the command is blocked
@@ -197,6 +198,10 @@ func (p *playing) line(line string) {
 		a.waits = nil
 		return
 	}
+	if a.waits != nil && how != ">>" {
+		p.show(a, a.waits, p.hear(a)) // it is still waiting, for a time that runs out
+		a.waits = nil
+	}
 	raw, ok := splitWords([]byte(text), nil)
 	if !ok {
 		p.t.Fatalf("unbalanced quotes: %s", line)
@@ -303,6 +308,11 @@ func mask(words []string, v value) value {
 		}
 	}
 	switch {
+	case len(words) == 2 && strings.EqualFold(words[0]+" "+words[1], "client id"):
+		v.text = "<id>"
+	case strings.EqualFold(words[0], "hello") && len(v.elems) == 14:
+		v.elems[7].text = "<id>"
+		v.elems[13].elems = nil // modules
 	case len(words) > 3 && strings.EqualFold(words[0], "xpending"):
 		for i := range v.elems {
 			if len(v.elems[i].elems) == 4 {

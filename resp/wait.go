@@ -57,7 +57,11 @@ func wait(c *call) {
 // waitAOF: WAITAOF numlocal numreplicas timeout. The fsync runs beside the loop; the connection waits like any blocked one.
 func waitAOF(c *call) {
 	local, ok := parseInt(c.args[1])
-	if !ok || local < 0 || local > 1 {
+	if !ok {
+		c.Err(errNotInteger)
+		return
+	}
+	if local < 0 || local > 1 {
 		c.Err(errOutOfRange + ", value must between 0 and 1")
 		return
 	}
