@@ -16,6 +16,8 @@ type (
 	BatchArgs = engine.BatchArgs
 	// ProducerBatch is the idempotence part of a batch.
 	ProducerBatch = engine.ProducerBatch
+	// Appended answers an append.
+	Appended = engine.Appended
 	// Waiter is one parked reader.
 	Waiter = engine.Waiter
 	// Place is what a reader waits for.
@@ -27,4 +29,15 @@ const (
 	Unanswered = engine.Unanswered
 	Written    = engine.Written
 	Durable    = engine.Durable
+)
+
+// The engine's sentinels that Kafka has codes for.
+var (
+	ErrNoStream        = engine.ErrNoStream
+	ErrSequenceGap     = engine.ErrSequenceGap
+	ErrSequenceOld     = engine.ErrSequenceOld
+	ErrEpochOld        = engine.ErrProducerFenced
+	ErrProducerUnknown = engine.ErrProducerUnknown
+	ErrFailed          = engine.ErrFailed
+	ErrOffsetOutside   = engine.ErrOffsetRange
 )

@@ -56,6 +56,11 @@ type Bridge struct {
 	o   Options
 	cat *catalog
 
+	encoded encodedCache
+	ids     producerIDs
+	stored  configStore
+	sweeper sweeper
+
 	groups *groups
 
 	deliveries atomic.Uint32 // XREADGROUP on whole topics: whose turn it is to be asked first (fan_claim.go)
@@ -69,18 +74,30 @@ func (b *Bridge) now() int64 { return b.o.NowMS() }
 func Open(ctx context.Context, eng *engine.Engine, o Options) (*Bridge, error) {
 	o.fill()
 	b := &Bridge{eng: eng, o: o, cat: newCatalog()}
+	if err := b.nameCluster(ctx); err != nil {
+		return nil, err
+	}
+	// Before the topics, whose settings are theirs over the broker's.
+	if err := b.loadSettings(); err != nil {
+		return nil, err
+	}
 	if err := b.loadCatalog(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.loadProducerIDs(); err != nil {
 		return nil, err
 	}
 	b.groups = newGroups(b)
 	if err := b.groups.load(ctx); err != nil {
 		return nil, err
 	}
+	b.startSweeper()
 	return b, nil
 }
 
 // Close stops timers. The engine is closed by its owner.
 func (b *Bridge) Close(ctx context.Context) error {
+	b.stopSweeper()
 	b.groups.close()
 	return nil
 }

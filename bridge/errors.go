@@ -17,11 +17,7 @@ var (
 	ErrInvalidAssignment  = errors.New("bridge: invalid replica assignment")
 	ErrInvalidConfig      = errors.New("bridge: invalid configuration")
 	ErrInvalidRequest     = errors.New("bridge: invalid request")
-	ErrOffsetRange        = errors.New("bridge: offset outside the log")
-	ErrTooLarge           = errors.New("bridge: record batch larger than max.message.bytes")
-	ErrCorruptBatch       = errors.New("bridge: record batch is damaged")
 	ErrTransactions       = errors.New("bridge: transactions are not served yet")
-	ErrProducerFenced     = errors.New("bridge: producer epoch is old")
 )
 
 // Refusal is one of the sentinels with the reason in words.

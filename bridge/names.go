@@ -71,3 +71,6 @@ func splitPartitionKey(key []byte) (topic []byte, p int32, ok bool) {
 	}
 	return key[:at], p, true
 }
+
+// LegalName says whether Kafka would let a topic have this name.
+func LegalName(name string) bool { return checkNewName(name) == nil }

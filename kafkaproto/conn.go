@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/bridge"
 )
 
 // conn is one client. Its reader goroutine reads, evaluates, and writes replies while
@@ -24,6 +26,8 @@ type conn struct {
 	host   string // "/127.0.0.1"
 	ctx    context.Context
 	cancel context.CancelFunc
+	// engineTurn is reused by one request after another; the reader's.
+	engineTurn *bridge.Turn
 	// watched is closed when the goroutine that looks out for the client's leaving
 	// has given the frame reader back.
 	watched chan struct{}
@@ -57,6 +61,18 @@ func newConn(s *Server, nc net.Conn) *conn {
 		c.host = "/" + host
 	}
 	return c
+}
+
+// turn is the connection's turn of the engine, at a level. It is empty between requests.
+func (c *conn) turn(level bridge.Level) *bridge.Turn {
+	if c.engineTurn == nil {
+		c.engineTurn = c.s.b.Begin(level)
+	} else {
+		c.engineTurn.SetLevel(level)
+		c.engineTurn.Tick()
+		c.engineTurn.Touched() // readers are woken by the hub; nobody here serves them within the turn
+	}
+	return c.engineTurn
 }
 
 // serve runs the connection to its end.

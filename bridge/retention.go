@@ -1,0 +1,119 @@
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"weir/engine"
+)
+
+// sweeper removes what retention.ms and retention.bytes say may go, every
+// Options.RetentionCheck.
+type sweeper struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func (b *Bridge) startSweeper() {
+	if b.o.RetentionCheck < 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.sweeper = sweeper{cancel, make(chan struct{})}
+	go func() {
+		defer close(b.sweeper.done)
+		tick := time.NewTicker(b.o.RetentionCheck)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if err := b.Sweep(ctx, b.now()); err != nil && ctx.Err() == nil {
+					b.o.Logger.Error("retention failed", "error", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+func (b *Bridge) stopSweeper() {
+	if b.sweeper.stop != nil {
+		b.sweeper.stop()
+		<-b.sweeper.done
+	}
+}
+
+// Sweep applies retention to all topics as of a moment, ms. One topic's trims share commits.
+func (b *Bridge) Sweep(ctx context.Context, now int64) error {
+	turn := b.eng.Begin(engine.Written)
+	for _, t := range b.Topics() {
+		if !t.settings.deletes || t.settings.retentionMS < 0 && t.settings.retentionBytes < 0 {
+			continue
+		}
+		for _, no := range t.Streams {
+			if err := b.sweepStream(turn, &t.settings, no, now); err != nil && err != engine.ErrNoStream {
+				return err
+			}
+		}
+		if err := turn.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepStream trims one partition.
+func (b *Bridge) sweepStream(turn *engine.Turn, s *settings, no engine.StreamNo, now int64) error {
+	ends, err := b.Ends(no)
+	if err != nil || ends.Start >= ends.HighWater {
+		return err
+	}
+	before := ends.Start
+	if s.retentionMS >= 0 {
+		// Blocks go in order, each once all its records are old: up to the first block by
+		// which a record is young enough.
+		run, ok, err := b.eng.BlockAtTime(no, now-s.retentionMS)
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			before = max(before, run.Block.Base)
+		default:
+			before = ends.HighWater
+		}
+	}
+	if s.retentionBytes >= 0 && before < ends.HighWater {
+		if before, err = b.sizeEdge(turn, no, before, s.retentionBytes); err != nil {
+			return err
+		}
+	}
+	if before <= ends.Start {
+		return nil
+	}
+	_, err = turn.Trim(no, engine.TrimArgs{Kind: engine.TrimBefore, Before: before})
+	return err
+}
+
+// sizeEdge is the first offset to keep so that at least limit bytes stay: blocks go while what is left has as many.
+func (b *Bridge) sizeEdge(turn *engine.Turn, no engine.StreamNo, from, limit int64) (int64, error) {
+	st, err := turn.Stat(no)
+	if err != nil {
+		return from, err
+	}
+	excess := st.Bytes - limit
+	for excess > 0 {
+		f, err := b.eng.Fetch(no, from, 1<<20)
+		if err != nil || len(f.Blocks) == 0 {
+			return from, err
+		}
+		for i := range f.Blocks {
+			block := &f.Blocks[i].Block
+			if excess -= int64(len(block.Payload)); excess < 0 {
+				return from, nil
+			}
+			from = block.Last + 1
+		}
+	}
+	return from, nil
+}
