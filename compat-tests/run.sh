@@ -11,6 +11,7 @@
 #   VERBOSE=1       every check, not only the failed ones
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/gocount.sh"
 export ANCHORS=${ANCHORS:-$here/../../shared/anchors}
 all=(redis-cli kcat kafka-topics kafka-groups kafka-configs kafka-console clients jvm tour)
 [ $# -gt 0 ] || set -- "${all[@]}"
@@ -79,24 +80,11 @@ start_weir() {
 	weir=$!
 }
 
-# tally NAME FILE: counts of `go test -v` output; subtests count, skipped ones do not.
-tally() {
-	local passed failed
-	passed=$(grep -cE '^ *--- PASS' "$2")
-	failed=$(grep -cE '^ *--- FAIL|^(FAIL|panic:).*(build failed|setup failed|panic:)' "$2")
-	if grep -qE '^FAIL' "$2"; then
-		[ "$failed" -gt 0 ] || failed=1
-		grep -vE '^(=== |( *--- (PASS|SKIP)))' "$2" | head -${LINES_OF_FAILURE:-150}
-	fi
-	echo "$1: $passed passed, $failed failed"
-	[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
-}
-
 suite() {
 	case $1 in
 	clients)
 		(cd "$here" && go test -count=1 -v -timeout 10m ./clients/) >"$scratch/clients" 2>&1
-		tally clients "$scratch/clients"
+		gocount clients "$scratch/clients"
 		;;
 	jvm) "$here/jvm/run.sh" ;;
 	tour) [ -n "${PEER:-}" ] || "$here/cli/tour.sh" ;;
