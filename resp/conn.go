@@ -37,6 +37,7 @@ type conn struct {
 	mark    int // of out: where this turn's replies begin; what is before is released
 	replies int // evaluated in this turn
 	inTurn  bool
+	large   bool // the last replies did not fit a buffer of its own
 
 	rest    rest
 	block   *blocked
@@ -79,6 +80,9 @@ func (c *conn) begin(t *engine.Turn) bool {
 	c.cur.turn = t
 	if c.inTurn {
 		return false
+	}
+	if c.large && c.out.b == nil {
+		c.out.b = c.srv.buffers.get()
 	}
 	c.inTurn, c.mark, c.replies = true, len(c.out.b), 0
 	return true
@@ -372,7 +376,13 @@ func (c *conn) wrote(n int) {
 	c.written += n
 	c.sess.out.Add(int64(n))
 	if c.written == len(c.out.b) && !c.inTurn {
-		c.out.b, c.written, c.mark = shrink(c.out.b, restChunk), 0, 0
+		c.written, c.mark = 0, 0
+		if c.large = cap(c.out.b) > smallReply; c.large {
+			c.srv.buffers.put(c.out.b)
+			c.out.b = nil
+			return
+		}
+		c.out.b = c.out.b[:0]
 	}
 }
 
@@ -382,6 +392,9 @@ func (c *conn) produce() bool {
 		return false
 	}
 	defer c.recovered()
+	if c.out.b == nil {
+		c.out.b = c.srv.buffers.get()
+	}
 	more, err := c.rest.next(&c.out)
 	if err != nil {
 		c.srv.log.Error("a long reply ended early; closing the connection", "client", c.sess.addr, "error", err)

@@ -81,8 +81,9 @@ type Server struct {
 	nextID atomic.Int64
 	port   atomic.Int32
 
-	scan   scanOrder
-	params []parameter
+	scan    scanOrder
+	buffers buffers
+	params  []parameter
 
 	mu       sync.Mutex
 	clients  map[int64]*conn

@@ -59,11 +59,11 @@ func TestTranscripts(t *testing.T) {
 					play(t, oracle)
 					return
 				}
-				_, addr := startServer(t, Options{})
-				play(t, addr)
-				if !t.Failed() {
-					_, addr = startServer(t, Options{Portable: true})
-					t.Run("portable", func(t *testing.T) { play(t, addr) })
+				for _, o := range []Options{{Loops: 1}, {Loops: 3}, {Portable: true}} {
+					t.Run(fmt.Sprintf("loops=%d", o.Loops), func(t *testing.T) {
+						_, addr := startServer(t, o)
+						play(t, addr)
+					})
 				}
 			})
 		}

@@ -140,6 +140,10 @@ func dial(t testing.TB, addr string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
+	return newClient(t, nc)
+}
+
+func newClient(t testing.TB, nc net.Conn) *client {
 	return &client{t: t, nc: nc, r: bufio.NewReader(nc)}
 }
 
@@ -157,9 +161,16 @@ func (c *client) send(words ...string) {
 	c.write(multibulk(words...))
 }
 
+// patience sets a deadline on real sockets. In memory, under fake time, the test's own end is the bound: an hour may pass in an instant.
+func (c *client) patience(set func(time.Time) error) {
+	if _, real := c.nc.(*net.TCPConn); real {
+		set(time.Now().Add(patience))
+	}
+}
+
 func (c *client) write(b []byte) {
 	c.t.Helper()
-	c.nc.SetWriteDeadline(time.Now().Add(patience))
+	c.patience(c.nc.SetWriteDeadline)
 	if _, err := c.nc.Write(b); err != nil {
 		c.t.Fatalf("write: %v", err)
 	}
@@ -167,7 +178,7 @@ func (c *client) write(b []byte) {
 
 func (c *client) read() value {
 	c.t.Helper()
-	c.nc.SetReadDeadline(time.Now().Add(patience))
+	c.patience(c.nc.SetReadDeadline)
 	v, err := readValue(c.r)
 	if err != nil {
 		c.t.Fatalf("read: %v", err)
