@@ -120,11 +120,29 @@ func (gr *group) pendingFrom(id ID) (int64, error) {
 		return 0, err
 	}
 	low, ok := gr.pel.min()
-	edge := min(offset, s.row.Start)
-	if !ok || low >= edge || id == (ID{}) {
+	if !ok || id == (ID{}) {
 		if id == (ID{}) {
 			offset = 0
 		}
+		return offset, nil
+	}
+	if s.row.Ghosts > 0 && low < offset {
+		// A deleted block leaves its pending entries as ghosts, and offsetOf finds them by their very ID only.
+		ghost := offset
+		err := s.eachGhost(low, offset-1, func(g IDRun) {
+			for i := range g.Count {
+				if o := g.Offset + int64(i); o < ghost && !g.At(i).Less(id) {
+					ghost = o
+				}
+			}
+		})
+		if err != nil {
+			return 0, err
+		}
+		offset = ghost
+	}
+	edge := min(offset, s.row.Start)
+	if low >= edge {
 		return offset, nil
 	}
 	// Trimmed entries are pending, and offsetOf does not look below the log start.
