@@ -165,6 +165,9 @@ func (rd *reading) parseFrom(b []byte, ids []engine.ID) readFrom {
 	if !ok {
 		return readFrom{start: noReadStart, text: errInvalidID}
 	}
+	if rd.isGroup && id == engine.MaxID { // Redis keeps > as this ID, so it means the same
+		return readFrom{start: newEntries}
+	}
 	ids[0] = id
 	return readFrom{start: afterID, after: ids[:1:1]}
 }
