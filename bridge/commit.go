@@ -80,10 +80,10 @@ func (b *Bridge) CommitOffsets(r *CommitRequest) ([]error, error) {
 			err = werr
 		}
 	}
-	if errors.Is(err, ErrGroupNotFound) {
+	if errors.Is(err, ErrGroupNotFound) && len(b.eng.GroupStreams(r.Group)) == 0 {
 		return errs, err
 	}
-	return errs, unknownGroup(err)
+	return errs, unknownGroup(err) // a group without a coordinator has offsets, but no members
 }
 
 func commitOne(on engine.Group, c *PartitionCommit) error {
