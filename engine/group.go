@@ -116,7 +116,7 @@ func (g Group) open(st *stream) (*round, error) {
 		return nil, err
 	}
 	r := st.shard.round()
-	g.t.join(r)
+	g.t.joinStream(r, st)
 	st.markDirty(r)
 	return r, nil
 }

@@ -64,6 +64,7 @@ func (r *round) await(ctx context.Context, l Level) error {
 		}
 	}
 	if l == Durable && r.state.Load() == roundWritten {
+
 		select {
 		case <-r.durable:
 		case <-ctx.Done():

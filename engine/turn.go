@@ -160,11 +160,7 @@ func (t *Turn) write(no StreamNo) (*stream, *round, error) {
 		return nil, nil, err
 	}
 	r := s.round()
-	t.join(r)
-	if st.openRound != r {
-		st.openRound, st.openLevel = r, Unanswered
-	}
-	st.openLevel = max(st.openLevel, t.level)
+	t.joinStream(r, st)
 	return st, r, nil
 }
 
@@ -183,6 +179,15 @@ func (e *Engine) refuse() error {
 func (t *Turn) join(r *round) {
 	r.ask(t.level)
 	t.need(r, max(t.level, Written))
+}
+
+// joinStream is join for a round that changes a stream: who reads the stream meanwhile waits for the same level.
+func (t *Turn) joinStream(r *round, st *stream) {
+	t.join(r)
+	if st.openRound != r {
+		st.openRound, st.openLevel = r, Unanswered
+	}
+	st.openLevel = max(st.openLevel, t.level)
 }
 
 // read locks the stream's shard and makes the turn wait for the stream's unfinished
@@ -208,6 +213,10 @@ func (t *Turn) gate(st *stream) {
 		t.need(p.r, p.level)
 	}
 	if r := st.dirtyIn; r != nil && r == st.shard.open {
-		t.need(r, max(st.openLevel, Written))
+		level := Written
+		if st.openRound == r {
+			level = max(level, st.openLevel)
+		}
+		t.need(r, level)
 	}
 }
