@@ -10,6 +10,28 @@
 //	resp ────────► Resolve(key) ─► Route: one stream, or all of a hash-routed topic
 //	      └──────► EachEntry(run): entries of either side as field-value pairs
 //
+// # Groups
+//
+// A group of a name is, for each stream, the engine's group (cursor, what is pending, consumers), and, for members of Kafka's
+// classic protocol, one coordinator (coordinator.go: a pure machine; groups.go: everything impure).
+//
+//   - A group is on a stream from its first commit or XGROUP CREATE on. An assignment alone makes nothing; the first fetch by
+//     the owner makes it provisionally, in memory: OffsetFetch answers -1, as Kafka does before the first commit, XINFO shows the
+//     consumer, and the last member takes it along. So a member is seen in XINFO CONSUMERS from its assignment on if
+//     the group is there by then, else from its first fetch on (dictionary 5.8).
+//   - A rebalance claims (SetReader, ClaimAll) in the turn that writes the coordinator's record, and SyncGroup
+//     is answered after that turn. A partition that nobody of the group owns any more is put back (dictionary 5.7),
+//     also while the group has other members.
+//   - A restart repeats no claim: what Redis consumers have claimed since stays theirs. On a store that commits
+//     shards apart the claims would have to be repeated there.
+//   - A fetch is tied to a member by client id and host (fetch_tie.go); it is recorded in memory before the reply.
+//   - Commits are answered at the level written (commit.go).
+//   - Between two records, members that came and went are known to this process alone, as in Kafka: after a crash they hear
+//     UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again.
+//
+// Not here: the new consumer protocol (KIP-848), share and streams groups, transactional commits, expiry of groups (they do not
+// expire by default, as in Redis).
+//
 // Batches of records are read and written by a Codec, which kafkaproto provides:
 // their bytes are wire format and stop there.
 package bridge
