@@ -87,6 +87,13 @@ func runOps(t *testing.T, store storage.Store, tail int64, ops []op) (err error)
 }
 
 func checkStore(store storage.Store) error {
+	report, err := storage.Check(context.Background(), store)
+	if err != nil {
+		return err
+	}
+	if !report.Sound() {
+		return fmt.Errorf("check: %v", report.Problems)
+	}
 	return nil
 }
 

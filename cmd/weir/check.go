@@ -31,9 +31,14 @@ func check(ctx context.Context, c *checkConfig, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, report.String())
-	if !report.OK() {
-		return fmt.Errorf("%s is damaged", c.Data)
+	for _, p := range report.Problems {
+		fmt.Fprintln(out, p)
+	}
+	fmt.Fprintf(out, "%d rows, %d streams, %d blocks, %d entries (%d more deleted), %d groups, %d consumers, %d pending in %d runs, %d producers\n",
+		report.Rows, report.Streams, report.Blocks, report.Entries, report.Deleted, report.Groups, report.Consumers,
+		report.PendingEntries, report.PendingRuns, report.Producers)
+	if !report.Sound() {
+		return fmt.Errorf("%s is damaged: %d problems", c.Data, len(report.Problems)+report.More)
 	}
 	return nil
 }

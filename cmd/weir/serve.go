@@ -149,7 +149,7 @@ func (n *node) start(ctx context.Context, cancel context.CancelCauseFunc, l *lis
 	})
 	fsync, _ := resp.ParseFsync(c.Appendfsync)
 	n.redis = resp.New(n.bridge, resp.Options{
-		Loops: c.RedisLoops, MaxClients: c.RedisMaxClients, Limits: resp.Limits{Bulk: int64(c.RedisMaxBulk)},
+		Loops: c.RedisLoops, MaxClients: c.RedisMaxClients, Limits: resp.Limits{Bulk: int(c.RedisMaxBulk)},
 		RequirePass: c.Requirepass, AppendFsync: fsync, WriteTimeout: c.RedisWriteTimeout,
 		Version: buildVersion(), Logger: n.log,
 	})
