@@ -57,6 +57,8 @@ func (s *Server) describeTopicPartitions(c *call, req *kmsg.DescribeTopicPartiti
 			part := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 			part.Partition, part.LeaderID, part.LeaderEpoch = p, node[0], bridge.LeaderEpoch
 			part.Replicas, part.ISR = node, node
+			// Nullable in the schema, but the JVM client does not expect null.
+			part.EligibleLeaderReplicas, part.LastKnownELR = []int32{}, []int32{}
 			line.Partitions = append(line.Partitions, part)
 		}
 		resp.Topics = append(resp.Topics, line)
