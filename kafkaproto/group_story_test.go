@@ -153,15 +153,7 @@ func (c *storyClient) say(req kmsg.Request) error {
 // hear reads a reply and tells it.
 func (s *groupStory) hear(t *testing.T, c *storyClient, req kmsg.Request) string {
 	c.nc.SetReadDeadline(time.Now().Add(20 * time.Second))
-	var size [4]byte
-	if _, err := io.ReadFull(c.nc, size[:]); err != nil {
-		return "connection: " + strings.TrimPrefix(err.Error(), "unexpected ")
-	}
-	b := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(c.nc, b); err != nil {
-		t.Fatal(err)
-	}
-	b = b[4:]
+	b := c.body(t)
 	resp := req.ResponseKind()
 	if req.IsFlexible() {
 		b = b[1:]
@@ -208,6 +200,13 @@ func (s *groupStory) remember(c *storyClient, resp kmsg.Response) {
 			r.Topics[i].TopicID = [16]byte{}
 		}
 		sort.Slice(r.Topics, func(i, j int) bool { return *r.Topics[i].Topic < *r.Topics[j].Topic })
+	case *kmsg.MetadataResponse:
+		r.ClusterID = nil
+		for i := range r.Topics {
+			if r.Topics[i].Topic != nil {
+				r.Topics[i].TopicID = [16]byte{}
+			}
+		}
 	case *kmsg.OffsetCommitResponse:
 		for i := range r.Topics {
 			r.Topics[i].TopicID = [16]byte{}
@@ -219,6 +218,20 @@ func (s *groupStory) remember(c *storyClient, resp kmsg.Response) {
 			}
 		}
 	}
+}
+
+// body reads one reply as it came, without its correlation id.
+func (c *storyClient) body(t *testing.T) []byte {
+	t.Helper()
+	var size [4]byte
+	if _, err := io.ReadFull(c.nc, size[:]); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(c.nc, b); err != nil {
+		t.Fatal(err)
+	}
+	return b[4:]
 }
 
 // requestNamed makes an empty request from its name.
