@@ -155,9 +155,11 @@ func (s *pebbleStore) Metrics() Metrics {
 	}
 	defer s.leave()
 	m := s.db.Metrics()
+	// Pebble counts the log that is being written as large as it was when opened.
+	growth := max(m.WAL.Size, m.WAL.PhysicalSize) - m.WAL.PhysicalSize
 	return Metrics{
-		DiskBytes:        m.DiskSpaceUsage(),
-		LogBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize,
+		DiskBytes:        m.DiskSpaceUsage() + growth,
+		LogBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize + growth,
 		MemtableBytes:    m.MemTable.Size,
 		CacheBytes:       uint64(m.BlockCache.Size),
 		Level0Files:      m.Levels[0].TablesCount,

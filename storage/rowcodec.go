@@ -1,7 +1,8 @@
 package storage
 
 // Builders and parsers of the rows in rows.go. Each value begins with a version
-// byte (1), then varints in the order written here; FORMAT.md draws them. A parser
+// byte (1), then varints in the order written here; FORMAT.md draws them. (Rows of one
+// fixed number, the position, the next stream and the indexes, have no version.) A parser
 // refuses what it does not know, bytes left over included, and never allocates
 // more than the value is long.
 
@@ -320,14 +321,16 @@ func ParsePos(value []byte) (Pos, error) {
 	return Pos{Epoch: Epoch(binary.BigEndian.Uint64(value)), Seq: binary.BigEndian.Uint64(value[8:])}, nil
 }
 
-// AppendNextStream writes the value of the row that numbers a shard's next stream.
-func AppendNextStream(dst []byte, next StreamNo) []byte {
-	return putU64(append(dst, rowVersion), uint64(next))
+// AppendNextStream writes the value of the row that numbers a shard's next stream: the
+// number without the shard's bits, 8 bytes, big-endian.
+func AppendNextStream(dst []byte, next uint64) []byte {
+	return binary.BigEndian.AppendUint64(dst, next)
 }
 
 // ParseNextStream reads that row. The error wraps ErrCorrupt.
-func ParseNextStream(value []byte) (StreamNo, error) {
-	r := openRow(value)
-	n := StreamNo(r.u64())
-	return n, r.end("next stream")
+func ParseNextStream(value []byte) (uint64, error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: next stream row of %d bytes", ErrCorrupt, len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
 }
