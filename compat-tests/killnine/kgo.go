@@ -48,10 +48,14 @@ func (a *kgoProducer) prepare(ctx context.Context, sys *system) (err error) {
 	if err := ensureTopic(ctx, sys.kafka, a.topic, len(a.logs)); err != nil {
 		return err
 	}
-	a.client, err = kgo.NewClient(kgo.SeedBrokers(sys.kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxProduceRequestsInflightPerBroker(a.window), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	opts := []kgo.Opt{kgo.SeedBrokers(sys.kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(time.Millisecond), kgo.MaxBufferedRecords(500),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }), kgo.RecordRetries(1<<30))
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }), kgo.RecordRetries(1 << 30)}
+	if a.window == 1 { // otherwise kgo's own: five
+		opts = append(opts, kgo.MaxProduceRequestsInflightPerBroker(1))
+	}
+	a.client, err = kgo.NewClient(opts...)
 	return err
 }
 

@@ -65,8 +65,8 @@ type sharedGroup struct {
 	topic    string
 	rng      *rand.Rand
 	answered groupState
-	open     *groupState // after the one unanswered request
-	ids      []string    // by offset, as far as they are known
+	open     *groupState      // after the one unanswered request
+	ids      map[int64]string // by offset, as far as they are known
 	ready    bool
 	serial   int
 	count    int64
@@ -76,7 +76,7 @@ type sharedGroup struct {
 const sharedGroupName = "both"
 
 func newSharedGroup(topic string, seed uint64) *sharedGroup {
-	return &sharedGroup{topic: topic, rng: rand.New(rand.NewPCG(seed, 9)),
+	return &sharedGroup{topic: topic, rng: rand.New(rand.NewPCG(seed, 9)), ids: map[int64]string{},
 		answered: groupState{delivered: -1, pending: map[int64]bool{}}}
 }
 
@@ -215,12 +215,10 @@ func (a *sharedGroup) read(r *respwire.Conn) error {
 	}
 	for i, got := range ids {
 		at := a.answered.delivered + 1 + int64(i)
-		if at < int64(len(a.ids)) && a.ids[at] != got.String() {
-			a.wrong.add("offset %d had ID %s and is delivered as %s", at, a.ids[at], got)
+		if was, ok := a.ids[at]; ok && was != got.String() {
+			a.wrong.add("offset %d had ID %s and is delivered as %s", at, was, got)
 		}
-		if at == int64(len(a.ids)) {
-			a.ids = append(a.ids, got.String())
-		}
+		a.ids[at] = got.String()
 	}
 	a.answer(after)
 	return nil
@@ -300,9 +298,12 @@ func (a *sharedGroup) check(ctx context.Context, sys *system) findings {
 	case commits[0].offset != got.watermark():
 		found.add("OffsetFetch answers %d, Redis shows [%s]", commits[0].offset, got)
 	}
-	a.answered, a.open, a.ids = got, nil, nil
-	for _, e := range s.entries {
-		a.ids = append(a.ids, e.id.String())
+	a.answered, a.open = got, nil
+	for i, e := range s.entries {
+		if was, ok := a.ids[int64(i)]; ok && was != e.id.String() {
+			found.add("offset %d had ID %s and now has %s", i, was, e.id)
+		}
+		a.ids[int64(i)] = e.id.String()
 	}
 	return found
 }

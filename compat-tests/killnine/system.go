@@ -20,7 +20,8 @@ type system struct {
 
 // newWeir is the system under test.
 func newWeir(bin, dir, appendfsync string) (*system, error) {
-	spec, err := server.Weir(bin, filepath.Join(dir, "data"), "--appendfsync", appendfsync)
+	spec, err := server.Weir(bin, filepath.Join(dir, "data"), "--appendfsync", appendfsync,
+		"--initial-rebalance-delay", "0s") // a round is shorter than the default
 	if err != nil {
 		return nil, err
 	}
