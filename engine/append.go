@@ -184,7 +184,7 @@ func (t *Turn) AppendBatch(no StreamNo, a BatchArgs) (Appended, error) {
 	}
 	defer st.shard.mu.Unlock()
 	if a.Producer != nil {
-		dup, base, err := st.checkProducer(a.Producer)
+		dup, base, err := st.producers.check(a.Producer)
 		if err != nil {
 			return Appended{}, err
 		}
@@ -217,7 +217,8 @@ func (t *Turn) AppendBatch(no StreamNo, a BatchArgs) (Appended, error) {
 	st.row.Length += n
 	st.store(r, b)
 	if a.Producer != nil {
-		st.noteProducer(r, a.Producer, base, t.now)
+		row := st.producers.note(a.Producer, base, t.now)
+		_ = r.batch.Set(storage.ProducerKey(no, a.Producer.ID), row.Append(nil))
 	}
 	st.markDirty(r)
 	t.touch(st)

@@ -23,7 +23,7 @@ func openPebble(b *testing.B) *Engine {
 	return e
 }
 
-func newStream(b *testing.B, e *Engine, key string) StreamNo {
+func benchStream(b *testing.B, e *Engine, key string) StreamNo {
 	t := e.Begin(Written)
 	no, err := t.Create([]byte(key))
 	if err == nil {
@@ -41,7 +41,7 @@ func BenchmarkAppendTurn(b *testing.B) {
 		for _, level := range []Level{Written, Durable} {
 			b.Run(fmt.Sprintf("%d/level%d", n, level), func(b *testing.B) {
 				e := openPebble(b)
-				no := newStream(b, e, "s")
+				no := benchStream(b, e, "s")
 				f := fields("f", strings.Repeat("v", 100))
 				t := e.Begin(level)
 				for i := 0; b.Loop(); i++ {
@@ -67,7 +67,7 @@ func BenchmarkAppendClients(b *testing.B) {
 		for _, level := range []Level{Written, Durable} {
 			b.Run(fmt.Sprintf("%d/level%d", n, level), func(b *testing.B) {
 				e := openPebble(b)
-				no := newStream(b, e, "s")
+				no := benchStream(b, e, "s")
 				f := fields("f", strings.Repeat("v", 100))
 				var wg sync.WaitGroup
 				b.ResetTimer()
@@ -90,7 +90,7 @@ func BenchmarkAppendClients(b *testing.B) {
 // BenchmarkAppendBatch: 16 KB batches, one in flight.
 func BenchmarkAppendBatch(b *testing.B) {
 	e := openPebble(b)
-	no := newStream(b, e, "s")
+	no := benchStream(b, e, "s")
 	b.SetBytes(16 << 10)
 	t := e.Begin(Written)
 	for b.Loop() {

@@ -91,17 +91,17 @@ func wholeRun(b Block, m Marks, start int64) Run {
 }
 
 // fetchWarm collects published blocks of the tail. Call with shard.mu held.
-func (s *stream) fetchWarm(f *Fetched, offset int64, maxBytes int) {
+func (l *log) fetchWarm(f *Fetched, offset int64, maxBytes int) {
 	left := maxBytes
-	for i := s.tailIndex(offset); i < len(s.tail); i++ {
-		b := s.tail[i]
-		if b.Last >= s.hw {
+	for i := l.tailIndex(offset); i < len(l.tail); i++ {
+		b := l.tail[i]
+		if b.Last >= l.hw {
 			return
 		}
 		if left -= len(b.Payload); left < 0 && len(f.Blocks) > 0 {
 			return
 		}
-		f.Blocks = append(f.Blocks, wholeRun(b.Block, b.marks, s.row.Start))
+		f.Blocks = append(f.Blocks, wholeRun(b.Block, b.marks, l.row.Start))
 		if left <= 0 {
 			return
 		}
@@ -202,9 +202,9 @@ func (e *Engine) MaxTimeBlock(no StreamNo) (Run, bool, error) {
 }
 
 // firstWhere is the first published block from an offset on that has a living entry and fits.
-func (s *stream) firstWhere(from int64, fits func(*Block) bool) (run Run, ok bool, err error) {
-	err = s.eachBlock(from, s.hw-1, func(b Block, m Marks) bool {
-		if b.Last >= s.hw {
+func (l *log) firstWhere(from int64, fits func(*Block) bool) (run Run, ok bool, err error) {
+	err = l.eachBlock(from, l.hw-1, func(b Block, m Marks) bool {
+		if b.Last >= l.hw {
 			return false
 		}
 		if r, living := runOf(b, m, from, b.Last); living && fits(&b) {

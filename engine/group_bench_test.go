@@ -13,7 +13,7 @@ func BenchmarkReadAckTurn(b *testing.B) {
 	for _, n := range []int{1, 50} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			e := openPebble(b)
-			no := newStream(b, e, "s")
+			no := benchStream(b, e, "s")
 			f := fields("f", strings.Repeat("v", 100))
 			t := e.Begin(Written)
 			var ids []ID

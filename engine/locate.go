@@ -12,41 +12,41 @@ import (
 // offsetOf finds the smallest offset, at or above the log start, whose ID is >= id: the next offset
 // when there is none. exact: that entry has just this ID; alive: and is not
 // deleted. An entry that is gone but still pending somewhere is found by its ghost (exact, not alive).
-func (s *stream) offsetOf(id ID) (offset int64, exact, alive bool, err error) {
-	if s.row.LastID.Less(id) {
-		return s.row.Next, false, false, nil
+func (l *log) offsetOf(id ID) (offset int64, exact, alive bool, err error) {
+	if l.row.LastID.Less(id) {
+		return l.row.Next, false, false, nil
 	}
-	b, marks, ok, err := s.blockOfID(id)
+	b, marks, ok, err := l.blockOfID(id)
 	if err != nil {
 		return 0, false, false, err
 	}
-	offset = s.row.Next
+	offset = l.row.Next
 	if ok {
 		offset, exact = b.Find(id)
-		alive = exact && offset >= s.row.Start && (marks == nil || !marks.Get(int(offset-b.Base)))
+		alive = exact && offset >= l.row.Start && (marks == nil || !marks.Get(int(offset-b.Base)))
 	}
-	if s.row.Ghosts > 0 && !exact {
-		if g, found, err := s.ghostOf(id); err != nil || found {
+	if l.row.Ghosts > 0 && !exact {
+		if g, found, err := l.ghostOf(id); err != nil || found {
 			return g, found, false, err
 		}
 	}
-	if offset < s.row.Start && !exact {
-		offset = s.row.Start
+	if offset < l.row.Start && !exact {
+		offset = l.row.Start
 	}
 	return offset, exact, alive, nil
 }
 
 // blockOfID is the first block whose LastID is >= id.
-func (s *stream) blockOfID(id ID) (Block, Marks, bool, error) {
-	n := len(s.tail)
-	if n > 0 && !id.Less(s.tail[0].FirstID) {
+func (l *log) blockOfID(id ID) (Block, Marks, bool, error) {
+	n := len(l.tail)
+	if n > 0 && !id.Less(l.tail[0].FirstID) {
 		i, j := 0, n // the first with LastID >= id
-		if !id.Less(s.tail[n-1].FirstID) {
+		if !id.Less(l.tail[n-1].FirstID) {
 			i = n - 1
 		}
 		for i < j {
 			m := int(uint(i+j) >> 1)
-			if s.tail[m].LastID.Less(id) {
+			if l.tail[m].LastID.Less(id) {
 				i = m + 1
 			} else {
 				j = m
@@ -55,17 +55,17 @@ func (s *stream) blockOfID(id ID) (Block, Marks, bool, error) {
 		if i == n {
 			return Block{}, nil, false, nil
 		}
-		return s.tail[i].Block, s.tail[i].marks, true, nil
+		return l.tail[i].Block, l.tail[i].marks, true, nil
 	}
 	var found Block
 	var marks Marks
 	ok := false
-	if s.row.Swept < s.tailBase() {
-		hint, err := s.idHint(id)
+	if l.row.Swept < l.tailBase() {
+		hint, err := l.idHint(id)
 		if err != nil {
 			return Block{}, nil, false, err
 		}
-		err = s.coldBlocks(max(hint, s.row.Swept), func(b Block, m Marks) bool {
+		err = l.coldBlocks(max(hint, l.row.Swept), func(b Block, m Marks) bool {
 			if !b.LastID.Less(id) {
 				found, marks, ok = b, m, true
 				return false
@@ -77,27 +77,27 @@ func (s *stream) blockOfID(id ID) (Block, Marks, bool, error) {
 		}
 	}
 	if n > 0 {
-		return s.tail[0].Block, s.tail[0].marks, true, nil
+		return l.tail[0].Block, l.tail[0].marks, true, nil
 	}
 	return Block{}, nil, false, nil
 }
 
 // idHint is the base of a block at or before the one that holds an ID.
-func (s *stream) idHint(id ID) (int64, error) {
-	lower, upper := storage.IDRange(s.no)
-	key := storage.IDKey(s.no, id)
-	return s.indexHint(lower, upper, append(key, 0))
+func (l *log) idHint(id ID) (int64, error) {
+	lower, upper := storage.IDRange(l.no)
+	key := storage.IDKey(l.no, id)
+	return l.indexHint(lower, upper, append(key, 0))
 }
 
 // timeHint is the base of a block before which no timestamp is >= ms.
-func (s *stream) timeHint(ms int64) (int64, error) {
-	lower, upper := storage.TimeRange(s.no)
-	return s.indexHint(lower, upper, storage.TimeKey(s.no, ms))
+func (l *log) timeHint(ms int64) (int64, error) {
+	lower, upper := storage.TimeRange(l.no)
+	return l.indexHint(lower, upper, storage.TimeKey(l.no, ms))
 }
 
 // indexHint reads the last index row before a key; 0 when there is none.
-func (s *stream) indexHint(lower, upper, before []byte) (int64, error) {
-	v, err := s.shard.st.View()
+func (l *log) indexHint(lower, upper, before []byte) (int64, error) {
+	v, err := l.shard.st.View()
 	if err != nil {
 		return 0, err
 	}
@@ -118,13 +118,13 @@ func (s *stream) indexHint(lower, upper, before []byte) (int64, error) {
 }
 
 // coldBlocks walks the store's blocks from the one that holds an offset up to the tail, while fn says so.
-func (s *stream) coldBlocks(from int64, fn func(Block, Marks) bool) error {
-	v, err := s.shard.st.View()
+func (l *log) coldBlocks(from int64, fn func(Block, Marks) bool) error {
+	v, err := l.shard.st.View()
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	c, err := newBlockScan(v, s.no, s.over)
+	c, err := newBlockScan(v, l.no, l.over)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *stream) coldBlocks(from int64, fn func(Block, Marks) bool) error {
 	if err := c.seek(from); err != nil {
 		return err
 	}
-	edge := s.tailBase()
+	edge := l.tailBase()
 	for {
 		b, m, ok, err := c.next()
 		if err != nil || !ok || b.Base >= edge {
@@ -145,10 +145,10 @@ func (s *stream) coldBlocks(from int64, fn func(Block, Marks) bool) error {
 }
 
 // eachBlock walks all blocks, cold and cached, that reach into [lo, hi], while fn says so.
-func (s *stream) eachBlock(lo, hi int64, fn func(Block, Marks) bool) error {
+func (l *log) eachBlock(lo, hi int64, fn func(Block, Marks) bool) error {
 	more := true
-	if lo < s.tailBase() && s.row.Swept < s.tailBase() {
-		err := s.coldBlocks(max(lo, s.row.Swept), func(b Block, m Marks) bool {
+	if lo < l.tailBase() && l.row.Swept < l.tailBase() {
+		err := l.coldBlocks(max(lo, l.row.Swept), func(b Block, m Marks) bool {
 			more = b.Base <= hi && fn(b, m)
 			return more
 		})
@@ -156,17 +156,17 @@ func (s *stream) eachBlock(lo, hi int64, fn func(Block, Marks) bool) error {
 			return err
 		}
 	}
-	for i := s.tailIndex(lo); more && i < len(s.tail) && s.tail[i].Base <= hi; i++ {
-		more = fn(s.tail[i].Block, s.tail[i].marks)
+	for i := l.tailIndex(lo); more && i < len(l.tail) && l.tail[i].Base <= hi; i++ {
+		more = fn(l.tail[i].Block, l.tail[i].marks)
 	}
 	return nil
 }
 
 // runsByOffset collects the living runs of [from, to].
-func (s *stream) runsByOffset(from, to int64) ([]Run, error) {
+func (l *log) runsByOffset(from, to int64) ([]Run, error) {
 	var runs []Run
-	lo := max(from, s.row.Head)
-	err := s.eachBlock(lo, to, func(b Block, m Marks) bool {
+	lo := max(from, l.row.Head)
+	err := l.eachBlock(lo, to, func(b Block, m Marks) bool {
 		if r, ok := runOf(b, m, lo, to); ok {
 			runs = append(runs, r)
 		}
@@ -177,15 +177,15 @@ func (s *stream) runsByOffset(from, to int64) ([]Run, error) {
 
 // livingRanges lists the ranges of consecutive living offsets in [lo, hi], at most limit entries in all
 // (limit <= 0: no limit).
-func (s *stream) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
-	lo, hi = max(lo, s.row.Head), min(hi, s.row.Next-1)
+func (l *log) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
+	lo, hi = max(lo, l.row.Head), min(hi, l.row.Next-1)
 	if limit <= 0 {
 		limit = maxOffset
 	}
 	if lo > hi {
 		return nil, nil
 	}
-	if s.dense() {
+	if l.dense() {
 		return [][2]int64{{lo, min(hi, lo+min(limit, maxOffset-lo)-1)}}, nil
 	}
 	var out [][2]int64
@@ -197,7 +197,7 @@ func (s *stream) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
 		}
 		limit -= to - from + 1
 	}
-	err := s.eachBlock(lo, hi, func(b Block, m Marks) bool {
+	err := l.eachBlock(lo, hi, func(b Block, m Marks) bool {
 		r, ok := runOf(b, m, lo, hi)
 		if !ok {
 			return true
@@ -217,15 +217,15 @@ func (s *stream) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
 }
 
 // idRuns lists the IDs of all entries in [from, to] that are known: living, deleted in their block, or ghosts.
-func (s *stream) idRuns(from, to int64) ([]IDRun, error) {
+func (l *log) idRuns(from, to int64) ([]IDRun, error) {
 	var runs []IDRun
-	if s.row.Ghosts > 0 {
-		if err := s.eachGhost(from, to, func(g IDRun) { runs = addIDs(runs, g) }); err != nil {
+	if l.row.Ghosts > 0 {
+		if err := l.eachGhost(from, to, func(g IDRun) { runs = addIDs(runs, g) }); err != nil {
 			return nil, err
 		}
 	}
 	ghosts := len(runs)
-	err := s.eachBlock(from, to, func(b Block, _ Marks) bool {
+	err := l.eachBlock(from, to, func(b Block, _ Marks) bool {
 		runs = appendBlockIDs(runs, &b, from, to)
 		return true
 	})
@@ -271,46 +271,46 @@ func addIDs(runs []IDRun, r IDRun) []IDRun {
 }
 
 // idAt is the ID of the entry at an offset, if it is known, and whether it lives.
-func (s *stream) idAt(offset int64) (id ID, known, alive bool, err error) {
-	err = s.eachBlock(offset, offset, func(b Block, m Marks) bool {
+func (l *log) idAt(offset int64) (id ID, known, alive bool, err error) {
+	err = l.eachBlock(offset, offset, func(b Block, m Marks) bool {
 		if offset < b.Base || offset > b.Last {
 			return false
 		}
 		id, known = b.IDAt(offset)
-		alive = known && offset >= s.row.Start && (m == nil || !m.Get(int(offset-b.Base)))
+		alive = known && offset >= l.row.Start && (m == nil || !m.Get(int(offset-b.Base)))
 		return false
 	})
-	if err == nil && !known && s.row.Ghosts > 0 {
-		err = s.eachGhost(offset, offset, func(r IDRun) { id, known = r.First, true })
+	if err == nil && !known && l.row.Ghosts > 0 {
+		err = l.eachGhost(offset, offset, func(r IDRun) { id, known = r.First, true })
 	}
 	return id, known, alive, err
 }
 
 // firstEntry is the first living entry; false when there is none.
-func (s *stream) firstEntry() (int64, ID, bool, error) {
-	if s.row.Length == 0 {
+func (l *log) firstEntry() (int64, ID, bool, error) {
+	if l.row.Length == 0 {
 		return 0, ID{}, false, nil
 	}
-	if !s.first.valid {
-		err := s.eachBlock(s.row.Head, maxOffset, func(b Block, m Marks) bool {
-			r, ok := runOf(b, m, s.row.Head, maxOffset)
+	if !l.first.valid {
+		err := l.eachBlock(l.row.Head, maxOffset, func(b Block, m Marks) bool {
+			r, ok := runOf(b, m, l.row.Head, maxOffset)
 			if !ok {
 				return true
 			}
 			id, _ := b.IDAt(r.From)
-			s.first = firstLiving{true, r.From, id}
+			l.first = firstLiving{true, r.From, id}
 			return false
 		})
 		if err != nil {
 			return 0, ID{}, false, err
 		}
 	}
-	return s.first.offset, s.first.id, s.first.valid, nil
+	return l.first.offset, l.first.id, l.first.valid, nil
 }
 
 // lastLiving is the ID of the last living entry.
-func (s *stream) lastLiving() (ID, error) {
-	r, err := s.snapshot(s.row.Head, maxOffset-1, true)
+func (l *log) lastLiving() (ID, error) {
+	r, err := l.snapshot(l.row.Head, maxOffset-1, true)
 	if err != nil {
 		return ID{}, err
 	}

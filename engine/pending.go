@@ -23,24 +23,24 @@ func cut(first, last, n int64) int64 {
 }
 
 // idOf is the ID of an entry that is known to exist, or have existed; zero when it is not known.
-func (s *stream) idOf(offset int64) (ID, error) {
-	id, _, _, err := s.idAt(offset)
+func (l *log) idOf(offset int64) (ID, error) {
+	id, _, _, err := l.idAt(offset)
 	return id, err
 }
 
 // idFloor is the ID of the last entry at or below an offset: the ID that a cursor at this offset has. Zero when
 // there is none; the stream's last ID at or beyond the end.
-func (s *stream) idFloor(offset int64) (ID, error) {
-	if offset >= s.row.Next-1 && s.row.Next > 0 {
-		return s.row.LastID, nil
+func (l *log) idFloor(offset int64) (ID, error) {
+	if offset >= l.row.Next-1 && l.row.Next > 0 {
+		return l.row.LastID, nil
 	}
 	if offset < 0 {
 		return ID{}, nil
 	}
-	if id, known, _, err := s.idAt(offset); err != nil || known {
+	if id, known, _, err := l.idAt(offset); err != nil || known {
 		return id, err
 	}
-	r, err := s.rangeReader(0, offset, 1, true)
+	r, err := l.rangeReader(0, offset, 1, true)
 	if err != nil {
 		return ID{}, err
 	}
@@ -54,8 +54,8 @@ func (s *stream) idFloor(offset int64) (ID, error) {
 }
 
 // appendIDs appends the IDs of the entries in [from, to], gone or not.
-func (s *stream) appendIDs(dst []ID, from, to int64) ([]ID, error) {
-	runs, err := s.idRuns(from, to)
+func (l *log) appendIDs(dst []ID, from, to int64) ([]ID, error) {
+	runs, err := l.idRuns(from, to)
 	if err != nil {
 		return dst, err
 	}
@@ -68,11 +68,11 @@ func (s *stream) appendIDs(dst []ID, from, to int64) ([]ID, error) {
 }
 
 // held reads pending offsets: the living ones as runs of their blocks, the others as their IDs.
-func (s *stream) held(spans [][2]int64) ([]Held, error) {
+func (l *log) held(spans [][2]int64) ([]Held, error) {
 	var out []Held
 	for _, span := range spans {
 		next, to := span[0], span[1]
-		runs, err := s.runsByOffset(next, to)
+		runs, err := l.runsByOffset(next, to)
 		if err != nil {
 			return nil, err
 		}
@@ -86,25 +86,25 @@ func (s *stream) held(spans [][2]int64) ([]Held, error) {
 				for end < run.To && run.Living(end+1) {
 					end++
 				}
-				if out, err = s.appendGone(out, next, o-1); err != nil {
+				if out, err = l.appendGone(out, next, o-1); err != nil {
 					return nil, err
 				}
 				out = append(out, Held{Run: Run{Block: run.Block, Marks: run.Marks, From: o, To: end}})
 				next, o = end+1, end+1
 			}
 		}
-		if out, err = s.appendGone(out, next, to); err != nil {
+		if out, err = l.appendGone(out, next, to); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (s *stream) appendGone(out []Held, from, to int64) ([]Held, error) {
+func (l *log) appendGone(out []Held, from, to int64) ([]Held, error) {
 	if from > to {
 		return out, nil
 	}
-	runs, err := s.idRuns(from, to)
+	runs, err := l.idRuns(from, to)
 	if err != nil || len(runs) == 0 {
 		return out, err
 	}
@@ -231,11 +231,11 @@ func (g Group) Pending(a PendingArgs) ([]HeldDetail, error) {
 }
 
 // details spells spans of the PEL out, entry by entry.
-func (s *stream) details(spans []pelSpan, now int64) ([]HeldDetail, error) {
+func (l *log) details(spans []pelSpan, now int64) ([]HeldDetail, error) {
 	var out []HeldDetail
 	for i := range spans {
 		span := &spans[i]
-		runs, err := s.idRuns(span.first, span.last)
+		runs, err := l.idRuns(span.first, span.last)
 		if err != nil {
 			return nil, err
 		}

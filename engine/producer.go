@@ -9,46 +9,56 @@ import (
 // producerWindow is how many batches of an idempotent producer are remembered (KIP-98).
 const producerWindow = 5
 
-// producer is an idempotent producer on a stream.
-type producer struct{ row storage.ProducerRow }
+// producers are the idempotent producers of a stream, by ID. nil until there is one.
+type producers map[int64]*storage.ProducerRow
 
-func (s *stream) loadProducer(id int64, value []byte) error {
+func (ps *producers) load(id int64, value []byte) error {
 	row, err := storage.ParseProducerRow(value)
 	if err != nil {
 		return err
 	}
-	if s.producers == nil {
-		s.producers = make(map[int64]*producer)
-	}
-	s.producers[id] = &producer{row}
+	*ps.of(id) = row
 	return nil
 }
 
-// checkProducer decides whether a batch is new, a duplicate (with the offset that it
+// of returns a producer's row, making an empty one.
+func (ps *producers) of(id int64) *storage.ProducerRow {
+	if *ps == nil {
+		*ps = make(producers)
+	}
+	p := (*ps)[id]
+	if p == nil {
+		p = &storage.ProducerRow{}
+		(*ps)[id] = p
+	}
+	return p
+}
+
+// check decides whether a batch is new, a duplicate (with the offset that it
 // was given), or refused.
-func (s *stream) checkProducer(b *ProducerBatch) (dup bool, base int64, err error) {
-	p := s.producers[b.ID]
+func (ps producers) check(b *ProducerBatch) (dup bool, base int64, err error) {
+	p := ps[b.ID]
 	if p == nil {
 		// Any first sequence is taken when nothing is known: what was known may have been
 		// trimmed with the log or forgotten (Kafka does the same since KIP-360).
 		return false, 0, nil
 	}
 	switch {
-	case b.Epoch < p.row.Epoch:
+	case b.Epoch < p.Epoch:
 		return false, 0, ErrProducerFenced
-	case b.Epoch > p.row.Epoch:
+	case b.Epoch > p.Epoch:
 		if b.FirstSeq != 0 {
 			return false, 0, ErrSequenceGap
 		}
 		return false, 0, nil
 	}
-	for _, old := range p.row.Batches {
+	for _, old := range p.Batches {
 		if old.FirstSeq == b.FirstSeq && old.LastSeq == b.LastSeq {
 			return true, old.Base, nil
 		}
 	}
-	if n := len(p.row.Batches); n > 0 {
-		if next := nextSequence(p.row.Batches[n-1].LastSeq); b.FirstSeq != next {
+	if n := len(p.Batches); n > 0 {
+		if next := nextSequence(p.Batches[n-1].LastSeq); b.FirstSeq != next {
 			return false, 0, ErrSequenceGap
 		}
 	}
@@ -63,26 +73,19 @@ func nextSequence(seq int32) int32 {
 	return seq + 1
 }
 
-// noteProducer remembers an appended batch, in memory and in the round.
-func (s *stream) noteProducer(r *round, b *ProducerBatch, base, now int64) {
-	p := s.producers[b.ID]
-	if p == nil {
-		p = &producer{}
-		if s.producers == nil {
-			s.producers = make(map[int64]*producer)
-		}
-		s.producers[b.ID] = p
+// note remembers an appended batch and returns the row to store.
+func (ps *producers) note(b *ProducerBatch, base, now int64) *storage.ProducerRow {
+	p := ps.of(b.ID)
+	if b.Epoch != p.Epoch {
+		p.Batches = p.Batches[:0]
 	}
-	if b.Epoch != p.row.Epoch {
-		p.row.Batches = p.row.Batches[:0]
+	p.Epoch, p.Touched = b.Epoch, now
+	if len(p.Batches) == producerWindow {
+		copy(p.Batches, p.Batches[1:])
+		p.Batches = p.Batches[:producerWindow-1]
 	}
-	p.row.Epoch, p.row.Touched = b.Epoch, now
-	if len(p.row.Batches) == producerWindow {
-		copy(p.row.Batches, p.row.Batches[1:])
-		p.row.Batches = p.row.Batches[:producerWindow-1]
-	}
-	p.row.Batches = append(p.row.Batches, storage.ProducerBatch{FirstSeq: b.FirstSeq, LastSeq: b.LastSeq, Base: base, Time: now})
-	_ = r.batch.Set(storage.ProducerKey(s.no, b.ID), p.row.Append(nil))
+	p.Batches = append(p.Batches, storage.ProducerBatch{FirstSeq: b.FirstSeq, LastSeq: b.LastSeq, Base: base, Time: now})
+	return p
 }
 
 // ProducerStat is an idempotent producer on a stream.
@@ -102,9 +105,9 @@ func (t *Turn) Producers(no StreamNo) ([]ProducerStat, error) {
 	defer st.shard.mu.Unlock()
 	out := make([]ProducerStat, 0, len(st.producers))
 	for id, p := range st.producers {
-		stat := ProducerStat{ID: id, Epoch: p.row.Epoch, LastSeq: -1, Touched: p.row.Touched}
-		if n := len(p.row.Batches); n > 0 {
-			stat.LastSeq = p.row.Batches[n-1].LastSeq
+		stat := ProducerStat{ID: id, Epoch: p.Epoch, LastSeq: -1, Touched: p.Touched}
+		if n := len(p.Batches); n > 0 {
+			stat.LastSeq = p.Batches[n-1].LastSeq
 		}
 		out = append(out, stat)
 	}
@@ -121,7 +124,7 @@ func (t *Turn) ExpireProducers(no StreamNo, before int64) (int, error) {
 	defer st.shard.mu.Unlock()
 	n := 0
 	for id, p := range st.producers {
-		if p.row.Touched < before {
+		if p.Touched < before {
 			delete(st.producers, id)
 			_ = r.batch.Delete(storage.ProducerKey(no, id))
 			n++

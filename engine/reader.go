@@ -24,27 +24,27 @@ type Reader struct {
 }
 
 // snapshot makes a reader of the living entries in [lo, hi]. Call with shard.mu held.
-func (s *stream) snapshot(lo, hi int64, reverse bool) (*Reader, error) {
-	r := &Reader{no: s.no, lo: max(lo, s.row.Head), hi: min(hi, s.row.Next-1), reverse: reverse, edge: s.tailBase()}
+func (l *log) snapshot(lo, hi int64, reverse bool) (*Reader, error) {
+	r := &Reader{no: l.no, lo: max(lo, l.row.Head), hi: min(hi, l.row.Next-1), reverse: reverse, edge: l.tailBase()}
 	if r.lo > r.hi {
 		return r, nil
 	}
-	if from, to := s.tailIndex(r.lo), s.tailIndex(r.hi); from < len(s.tail) {
-		to = min(to+1, len(s.tail))
-		r.warm = append(r.warm, s.tail[from:to]...)
-		if f := s.filling; f != nil && to == len(s.tail) {
+	if from, to := l.tailIndex(r.lo), l.tailIndex(r.hi); from < len(l.tail) {
+		to = min(to+1, len(l.tail))
+		r.warm = append(r.warm, l.tail[from:to]...)
+		if f := l.filling; f != nil && to == len(l.tail) {
 			frozen := *f.tailBlock // its payload goes on growing
 			r.warm[len(r.warm)-1] = &frozen
 		}
 	}
 	if r.lo < r.edge {
-		v, err := s.shard.st.View()
+		v, err := l.shard.st.View()
 		if err != nil {
 			return nil, err
 		}
 		r.view = v
-		if len(s.over) > 0 {
-			r.over = maps.Clone(s.over)
+		if len(l.over) > 0 {
+			r.over = maps.Clone(l.over)
 		}
 	}
 	return r, nil
@@ -52,12 +52,12 @@ func (s *stream) snapshot(lo, hi int64, reverse bool) (*Reader, error) {
 
 // rangeReader makes a reader of at most limit living entries in [lo, hi] (limit < 0: all) with its
 // exact count. Call with shard.mu held.
-func (s *stream) rangeReader(lo, hi, limit int64, reverse bool) (*Reader, error) {
-	r, err := s.snapshot(lo, hi, reverse)
+func (l *log) rangeReader(lo, hi, limit int64, reverse bool) (*Reader, error) {
+	r, err := l.snapshot(lo, hi, reverse)
 	if err != nil || r.lo > r.hi {
 		return r, err
 	}
-	if s.dense() {
+	if l.dense() {
 		r.count = r.hi - r.lo + 1
 	} else if r.count, err = r.countLiving(limit); err != nil {
 		r.Close()

@@ -1,24 +1,12 @@
 package engine
 
-import (
-	"sort"
+import "weir/storage"
 
-	"weir/storage"
-)
-
-// stream is one loaded stream. shard.mu guards it.
-//
-//	Swept      Start        Head                        hw        Next
-//	  │ trimmed, │ all deleted│ living and deleted       │unpublished│
-//	  │ on disk  │            │        ...┌──────────────┴───────────┤
-//	  └──────────┴────────────┴───────────┤ tail: in memory          │
-//	                                      └──────────────────────────┘
+// stream is one loaded stream: its log, what is unfinished of it, its groups and its
+// producers. shard.mu guards it.
 type stream struct {
-	shard *shard
-	no    StreamNo
-	row   storage.StreamRow // as evaluated
+	log
 
-	hw        int64    // readers without a turn see offsets below
 	inflight  []flight // rounds that are not published yet, oldest first
 	dirtyIn   *round   // the round that lists the stream as dirty
 	openRound *round   // the round that openLevel belongs to
@@ -26,17 +14,10 @@ type stream struct {
 	changed   bool // parked readers may find something once the round is written
 	dropped   bool
 
-	tail       []*tailBlock   // newest blocks, ascending; everything not in the store is here
-	filling    *filling       // the native block that is being filled, last in tail
-	over       map[int64]over // blocks of the store that were marked or removed and are not written yet, by base
-	first      firstLiving
-	ghosts     map[int64]storage.GhostRow // loaded when needed, by first offset
-	ghostFloor int64                      // ghosts below are deleted, perhaps not in the store yet
-
 	groups    map[string]*group
 	groupNo   map[uint32]*group // by number, while loading
 	dueGroups []*group          // whose rows go into the open round
-	producers map[int64]*producer
+	producers producers
 }
 
 // flight is a round that changed the stream, and where the stream ended in it.
@@ -44,27 +25,6 @@ type flight struct {
 	r     *round
 	next  int64
 	level Level
-}
-
-// filling is an open native block: its payload grows, prefixes of it may be read.
-type filling struct {
-	*tailBlock
-	round *round
-	count int
-}
-
-// over overlays a block row of the store until the round is written.
-type over struct {
-	marks Marks
-	gone  bool
-	round *round
-}
-
-// firstLiving caches the first living entry.
-type firstLiving struct {
-	valid  bool
-	offset int64
-	id     ID
 }
 
 // loadStream reads a stream's small rows. Everything in the store is published: a
@@ -81,7 +41,7 @@ func loadStream(s *shard, no StreamNo) (*stream, error) {
 		return nil, err
 	}
 	defer it.Close()
-	st := &stream{shard: s, no: no, groups: map[string]*group{}}
+	st := newStream(s, no)
 	found := false
 	for ok := it.SeekGE(nil); ok; ok = it.Next() {
 		k, err := storage.ParseKey(it.Key())
@@ -97,7 +57,7 @@ func loadStream(s *shard, no StreamNo) (*stream, error) {
 			st.row, err = storage.ParseStreamRow(val)
 			found = true
 		case storage.KindProducer:
-			err = st.loadProducer(k.Producer, val)
+			err = st.producers.load(k.Producer, val)
 		default:
 			err = st.loadSmallRow(k, val)
 		}
@@ -118,6 +78,10 @@ func loadStream(s *shard, no StreamNo) (*stream, error) {
 	return st, nil
 }
 
+func newStream(s *shard, no StreamNo) *stream {
+	return &stream{log: log{shard: s, no: no}, groups: map[string]*group{}}
+}
+
 // Create makes an empty stream under a Redis key, in the shard of the key's slot.
 func (t *Turn) Create(key []byte) (StreamNo, error) {
 	s := t.e.shardOfKey(key)
@@ -135,7 +99,7 @@ func (t *Turn) Create(key []byte) (StreamNo, error) {
 	if err := r.batch.Set(storage.NextStreamKey(s.id), next[:]); err != nil {
 		return 0, err
 	}
-	st := &stream{shard: s, no: no, groups: map[string]*group{}}
+	st := newStream(s, no)
 	st.row.Key = append([]byte(nil), key...)
 	st.row.Modulus = 1
 	st.row.MaxTime = -1
@@ -255,19 +219,6 @@ func (t *Turn) Length(no StreamNo) (int64, error) {
 	return st.row.Length, nil
 }
 
-func (s *stream) entriesAdded() int64 { return s.row.Next + s.row.AddedBias }
-
-// dense says that every offset in [Head, Next) is living.
-func (s *stream) dense() bool { return s.row.Length == s.row.Next-s.row.Head }
-
-// markDirty makes the round write the stream's row when it is sealed.
-func (s *stream) markDirty(r *round) {
-	if s.dirtyIn != r {
-		s.dirtyIn = r
-		r.dirty = append(r.dirty, s)
-	}
-}
-
 // seal ends the round for this stream: closes the block that is being filled, writes
 // the rows. Call with shard.mu held.
 func (s *stream) seal(r *round) {
@@ -312,36 +263,10 @@ func (s *stream) settle(r *round) {
 	}
 }
 
-// tailBase is the first offset that the tail answers for.
-func (s *stream) tailBase() int64 {
-	if len(s.tail) == 0 {
-		return s.row.Next
-	}
-	return s.tail[0].Base
-}
-
-// tailIndex is the index of the first tail block whose Last >= offset.
-func (s *stream) tailIndex(offset int64) int {
-	// Most readers want the newest.
-	if n := len(s.tail); n > 0 && offset > s.tail[n-1].Last {
-		return n
-	} else if n > 0 && offset >= s.tail[n-1].Base {
-		return n - 1
-	}
-	return sort.Search(len(s.tail), func(i int) bool { return s.tail[i].Last >= offset })
-}
-
-// popTail drops a cached block and all older ones: the tail may not have holes that
-// the store would have to fill. (A block whose marks changed stands later in the
-// shard's queue than its age.)
-func (s *stream) popTail(b *tailBlock) {
-	for len(s.tail) > 0 {
-		x := s.tail[0]
-		x.gone = true
-		s.tail[0] = nil
-		s.tail = s.tail[1:]
-		if x == b {
-			return
-		}
+// markDirty makes the round write the stream's row when it is sealed.
+func (s *stream) markDirty(r *round) {
+	if s.dirtyIn != r {
+		s.dirtyIn = r
+		r.dirty = append(r.dirty, s)
 	}
 }

@@ -27,59 +27,59 @@ func (t *Turn) Trim(no StreamNo, a TrimArgs) (int64, error) {
 }
 
 // trimPoint decides the new log start and how many living entries lie below it.
-func (s *stream) trimPoint(a TrimArgs) (to, removed int64, err error) {
+func (l *log) trimPoint(a TrimArgs) (to, removed int64, err error) {
 	switch a.Kind {
 	case TrimBefore:
-		to = min(a.Before, s.hw)
-		if to <= s.row.Start {
+		to = min(a.Before, l.hw)
+		if to <= l.row.Start {
 			return to, 0, nil
 		}
-		removed, err = s.countBelow(to)
+		removed, err = l.countBelow(to)
 		return to, removed, err
 	case TrimMinID:
-		if to, _, _, err = s.offsetOf(a.MinID); err != nil {
+		if to, _, _, err = l.offsetOf(a.MinID); err != nil {
 			return 0, 0, err
 		}
 		if a.Approx {
 			to -= to % max(a.NodeEntries, 1)
-			return s.approxPoint(to, a)
+			return l.approxPoint(to, a)
 		}
-		removed, err = s.countBelow(to)
+		removed, err = l.countBelow(to)
 		return to, removed, err
 	}
-	excess := s.row.Length - a.MaxLen
+	excess := l.row.Length - a.MaxLen
 	if excess <= 0 {
 		return 0, 0, nil
 	}
 	if a.Approx {
-		return s.approxPoint(maxOffset, a)
+		return l.approxPoint(maxOffset, a)
 	}
-	to, err = s.nthLiving(excess)
+	to, err = l.nthLiving(excess)
 	return to, excess, err
 }
 
 // approxPoint walks virtual nodes: NodeEntries consecutive offsets each, of which whole ones go,
 // below limit, while the length stays at MaxLen or above (TrimMaxLen) and the entries removed within Limit.
-func (s *stream) approxPoint(limit int64, a TrimArgs) (to, removed int64, err error) {
+func (l *log) approxPoint(limit int64, a TrimArgs) (to, removed int64, err error) {
 	size := max(a.NodeEntries, 1)
 	// The newest node may still be growing, but Redis removes it too when nothing is to stay.
-	end := s.row.Next
+	end := l.row.Next
 	if a.Kind == TrimMinID {
-		end = min(limit, s.row.Next)
-		if limit >= s.row.Next-s.row.Next%size && s.row.LastID.Less(a.MinID) {
-			end = s.row.Next
+		end = min(limit, l.row.Next)
+		if limit >= l.row.Next-l.row.Next%size && l.row.LastID.Less(a.MinID) {
+			end = l.row.Next
 		}
 	}
-	to = s.row.Head
-	if s.dense() {
-		return s.approxDense(to, end, size, a)
+	to = l.row.Head
+	if l.dense() {
+		return l.approxDense(to, end, size, a)
 	}
 	for node := to - to%size; ; node += size {
-		last := min(node+size, s.row.Next)
+		last := min(node+size, l.row.Next)
 		if last > end || last <= node {
 			return to, removed, nil
 		}
-		ranges, err := s.livingRanges(max(node, s.row.Head), last-1, 0)
+		ranges, err := l.livingRanges(max(node, l.row.Head), last-1, 0)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -87,29 +87,29 @@ func (s *stream) approxPoint(limit int64, a TrimArgs) (to, removed int64, err er
 		for _, x := range ranges {
 			live += x[1] - x[0] + 1
 		}
-		if a.Kind == TrimMaxLen && s.row.Length-removed-live < a.MaxLen || a.Limit > 0 && removed+live > a.Limit {
+		if a.Kind == TrimMaxLen && l.row.Length-removed-live < a.MaxLen || a.Limit > 0 && removed+live > a.Limit {
 			return to, removed, nil
 		}
-		if removed += live; live > 0 || last > s.row.Head {
+		if removed += live; live > 0 || last > l.row.Head {
 			to = last
 		}
-		if a.Kind == TrimMaxLen && removed == s.row.Length {
+		if a.Kind == TrimMaxLen && removed == l.row.Length {
 			return to, removed, nil
 		}
 	}
 }
 
 // approxDense is approxPoint by arithmetic.
-func (s *stream) approxDense(head, end, size int64, a TrimArgs) (to, removed int64, err error) {
+func (l *log) approxDense(head, end, size int64, a TrimArgs) (to, removed int64, err error) {
 	most := end - head
 	if a.Kind == TrimMaxLen {
-		most = min(most, s.row.Length-a.MaxLen)
+		most = min(most, l.row.Length-a.MaxLen)
 	}
 	if a.Limit > 0 {
 		most = min(most, a.Limit)
 	}
 	to = head + most
-	if to < s.row.Next {
+	if to < l.row.Next {
 		to -= to % size
 	}
 	if to <= head {
@@ -119,17 +119,17 @@ func (s *stream) approxDense(head, end, size int64, a TrimArgs) (to, removed int
 }
 
 // countBelow counts living entries below an offset.
-func (s *stream) countBelow(to int64) (int64, error) {
-	if to <= s.row.Head {
+func (l *log) countBelow(to int64) (int64, error) {
+	if to <= l.row.Head {
 		return 0, nil
 	}
-	if to >= s.row.Next {
-		return s.row.Length, nil
+	if to >= l.row.Next {
+		return l.row.Length, nil
 	}
-	if s.dense() {
-		return to - s.row.Head, nil
+	if l.dense() {
+		return to - l.row.Head, nil
 	}
-	ranges, err := s.livingRanges(s.row.Head, to-1, 0)
+	ranges, err := l.livingRanges(l.row.Head, to-1, 0)
 	n := int64(0)
 	for _, x := range ranges {
 		n += x[1] - x[0] + 1
@@ -138,16 +138,16 @@ func (s *stream) countBelow(to int64) (int64, error) {
 }
 
 // nthLiving is the offset just behind the first n living entries.
-func (s *stream) nthLiving(n int64) (int64, error) {
-	if n >= s.row.Length {
-		return s.row.Next, nil
+func (l *log) nthLiving(n int64) (int64, error) {
+	if n >= l.row.Length {
+		return l.row.Next, nil
 	}
-	if s.dense() {
-		return s.row.Head + n, nil
+	if l.dense() {
+		return l.row.Head + n, nil
 	}
-	ranges, err := s.livingRanges(s.row.Head, s.row.Next-1, n)
+	ranges, err := l.livingRanges(l.row.Head, l.row.Next-1, n)
 	if err != nil || len(ranges) == 0 {
-		return s.row.Start, err
+		return l.row.Start, err
 	}
 	return ranges[len(ranges)-1][1] + 1, nil
 }
