@@ -178,16 +178,22 @@ func TestLogsAreForgottenWhenTheyAreClosed(t *testing.T) {
 }
 
 func TestABatchThatIsTooLargeIsRefused(t *testing.T) {
-	s := openMemPebble(t, vfs.NewMem())
+	s, err := OpenPebble("data", Options{fs: vfs.NewMem(), maxBatch: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer s.Close(ctx)
 	w := lead(t, s, 0)
 	b := w.Begin()
-	part := make([]byte, 256<<20)
-	var err error
+	part := make([]byte, 256<<10)
 	for i := 0; i < 5 && err == nil; i++ {
 		err = b.Set(rec(0, fmt.Sprint(i)), part)
 	}
 	if !errors.Is(err, ErrTooLarge) {
+		t.Fatal(err)
+	}
+	// Whoever did not look at that error does not get the rest committed.
+	if _, err := w.Commit(ctx, b); !errors.Is(err, ErrTooLarge) {
 		t.Fatal(err)
 	}
 	b.Discard()

@@ -45,7 +45,8 @@ type Options struct {
 	// how long each fsync of the log took. Called on the way: be quick.
 	OnCommit, OnSync func(time.Duration)
 
-	fs vfs.FS // of tests; nil means the real one
+	fs       vfs.FS // of tests; nil means the real one
+	maxBatch int    // of tests; 0 means MaxBatchBytes
 }
 
 // pebbleStore. Locks, in order: gate (read by everything that touches db, written by
@@ -472,7 +473,7 @@ func (sh *pebbleShard) Import(ctx context.Context, r io.Reader) (Pos, error) {
 		return Pos{}, err
 	}
 	pos, err := importShard(ctx, sh.id, r, func(key, value []byte) error {
-		if b.Len()+len(key)+len(value) > MaxBatchBytes {
+		if b.Len()+len(key)+len(value) > s.opts.maxBatch {
 			return fmt.Errorf("%w: import of shard %d", ErrTooLarge, sh.id)
 		}
 		return b.Set(key, value, nil)

@@ -29,6 +29,9 @@ func (o *Options) setDefaults() {
 	if o.MemtableBytes == 0 {
 		o.MemtableBytes = 32 << 20
 	}
+	if o.maxBatch == 0 {
+		o.maxBatch = MaxBatchBytes
+	}
 	if o.fs == nil {
 		o.fs = vfs.Default
 	}

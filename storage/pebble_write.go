@@ -17,6 +17,7 @@ type pebbleBatch struct {
 	shard   ShardID
 	writer  *pebbleWriter
 	foreign bool
+	over    bool // something was refused as too large: the rest alone may not be committed
 }
 
 const pebbleBatchHeader = 12 // bytes of an empty pebble.Batch
@@ -27,8 +28,9 @@ func (b *pebbleBatch) Empty() bool    { return b.ops.Empty() }
 
 // fits refuses what would make the batch too large, before memory is spent on it.
 func (b *pebbleBatch) fits(more int) error {
-	if b.ops.Len()+more > MaxBatchBytes {
-		return fmt.Errorf("%w: %d bytes of %d", ErrTooLarge, b.ops.Len()+more, MaxBatchBytes)
+	if limit := b.writer.shard.store.opts.maxBatch; b.ops.Len()+more > limit {
+		b.over = true
+		return fmt.Errorf("%w: %d bytes of %d", ErrTooLarge, b.ops.Len()+more, limit)
 	}
 	return nil
 }
@@ -137,6 +139,9 @@ func (w *pebbleWriter) mayCommit(b *pebbleBatch) error {
 	}
 	if !w.shard.holds(w.lost) {
 		return ErrFenced
+	}
+	if b.over {
+		return fmt.Errorf("%w: shard %d", ErrTooLarge, b.shard)
 	}
 	return checkBatch(b.shard, b.foreign, b.Size())
 }
