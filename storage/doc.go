@@ -34,4 +34,25 @@
 // a writer has evaluated and not yet committed lives in the engine's memory, so an
 // indexed batch would cost and serve nobody), and Durable is a second step after
 // Commit, so that a shard's next batch is written while an fsync is under way.
+//
+// A view may show a batch a moment before its Commit returns, on Pebble: who must not
+// see what is unanswered bounds his reads by what he knows to be committed.
+//
+// Where things are:
+//
+//	seam.go                the interfaces, Metrics, errors
+//	keys.go rows.go        what a key and a row mean; rowcodec.go block.go ids.go their bytes
+//	FORMAT.md              every byte, on one page
+//	batch.go export.go     a batch, and a shard, as plain bytes
+//	shards.go              numbering and fencing, alike for all stores
+//	mem.go                 the store in memory
+//	pebble*.go             the store on Pebble: _disk (written without fsync, the latch),
+//	                       _sync (one fsync for many), _mark (what was promised, torn
+//	                       logs), _write, _read, _tuning
+//	shadow.go              the replica of the tests; Compare
+//	check.go check_stream.go   every promise that rows make each other
+//
+// Not done: an epoch other than 1 (nobody takes over on a single node; a second Lead
+// fences the first); ErrNotLeader is never returned; Import takes no more than one
+// batch may hold (MaxBatchBytes); nothing repairs what Check finds.
 package storage
