@@ -50,6 +50,7 @@ type serveConfig struct {
 	KafkaIdleTimeout  time.Duration `default:"10m" help:"A Kafka connection that is silent for so long is closed."`
 	ShutdownTimeout   time.Duration `default:"10s" help:"How long a stop waits for clients to be answered."`
 
+	Pprof     bool       `help:"Serve Go's profiles under /debug/pprof/ of --admin."`
 	LogLevel  slog.Level `default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `default:"text" enum:"text,json" help:"text or json."`
 }
