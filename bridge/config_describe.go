@@ -98,7 +98,11 @@ func (b *Bridge) DescribeTopic(t *Topic) []DescribedConfig {
 func (b *Bridge) describeAllBrokers() []DescribedConfig {
 	set := b.stored.of(allBrokers)
 	all := describe(brokerList(), nil, []sourced{{set, FromDefaultBroker}})
-	return slices.DeleteFunc(all, func(d DescribedConfig) bool { _, ok := set[d.Name]; return !ok })
+	all = slices.DeleteFunc(all, func(d DescribedConfig) bool { _, ok := set[d.Name]; return !ok })
+	for i := range all {
+		all[i].Synonyms = all[i].Synonyms[:1]
+	}
+	return all
 }
 
 // describe lists configurations: own values by their names, the broker's by their synonyms, then defaults.

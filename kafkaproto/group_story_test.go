@@ -199,7 +199,13 @@ func (s *groupStory) remember(c *storyClient, resp kmsg.Response) {
 		for i := range r.Topics {
 			r.Topics[i].TopicID = [16]byte{}
 		}
-		sort.Slice(r.Topics, func(i, j int) bool { return *r.Topics[i].Topic < *r.Topics[j].Topic })
+		name := func(i int) string {
+			if r.Topics[i].Topic == nil {
+				return ""
+			}
+			return *r.Topics[i].Topic
+		}
+		sort.Slice(r.Topics, func(i, j int) bool { return name(i) < name(j) })
 	case *kmsg.MetadataResponse:
 		r.ClusterID = nil
 		for i := range r.Topics {
