@@ -207,7 +207,7 @@ func (gr *group) idleFrom(from int64, a *AutoClaimArgs, now int64) (idleFound, e
 }
 
 // ClaimAll moves all that is pending, whoever holds it, to a Kafka member without raising counts (dictionary 5.6), makes the
-// member's consumer, and drops consumers of Kafka members that hold nothing any more.
+// member's consumer, and drops the consumers of other Kafka members: they hold nothing any more.
 func (g Group) ClaimAll(consumer string, kind ConsumerKind) error {
 	gr, err := g.lock(false)
 	if err != nil {
@@ -226,7 +226,7 @@ func (g Group) ClaimAll(consumer string, kind ConsumerKind) error {
 		return pelRow{owner: c, time: g.t.now, count: s.count, claimed: true}, true
 	})
 	for _, old := range gr.consumers {
-		if old != c && old.kafka() && old.pending == 0 {
+		if old != c && old.kafka() { // it holds nothing now
 			if err := gr.dropConsumer(old, r); err != nil {
 				return err
 			}
