@@ -111,5 +111,9 @@ if [ -n "${REWRITE:-}" ]; then
 	rewrite
 else
 	for proto in 2 3; do compare $proto; done
+	# C54: the help is an array; its wording is each server's own.
+	for command in XGROUP XINFO; do
+		has "$command HELP is an array of lines" "^ ?1\\) $command <subcommand>" "$(cli 2 "$command HELP")"
+	done
 fi
 finish
