@@ -71,3 +71,43 @@ func waitTurn(tb testing.TB, t *Turn) {
 		tb.Fatal(err)
 	}
 }
+
+// BenchmarkAckTrimmed: XACK of entries that were trimmed while they were pending, 100,000 of them.
+func BenchmarkAckTrimmed(b *testing.B) {
+	const entries = 100_000
+	for b.Loop() {
+		b.StopTimer()
+		e := openPebble(b)
+		no := benchStream(b, e, "s")
+		t := e.Begin(Written)
+		var ids []ID
+		for i := range entries {
+			a, err := t.Append(no, AppendArgs{ID: ID{MS: uint64(2*i + 1)}, Fields: fields("f", "v")})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ids = append(ids, a.FirstID)
+		}
+		g := t.Group(no, "g")
+		if err := g.Create(GroupStart{}); err != nil {
+			b.Fatal(err)
+		}
+		r, err := g.Deliver("c", DeliverArgs{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Close()
+		waitTurn(b, t)
+		if _, err := t.Trim(no, TrimArgs{Kind: TrimMaxLen}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		for _, id := range ids {
+			if n, err := g.Ack([]ID{id}); n != 1 || err != nil {
+				b.Fatal(n, err)
+			}
+		}
+		waitTurn(b, t)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/entries, "ns/ack")
+}

@@ -589,4 +589,3 @@ func (m *ruleModel) text() string {
 	}
 	return b.String()
 }
-

@@ -26,7 +26,7 @@ func (l *log) offsetOf(id ID) (offset int64, exact, alive bool, err error) {
 		alive = exact && offset >= l.row.Start && (marks == nil || !marks.Get(int(offset-b.Base)))
 	}
 	if l.row.Ghosts > 0 && !exact {
-		if g, found, err := l.ghostOf(id); err != nil || found {
+		if g, found, _, err := l.ghostOf(id); err != nil || found {
 			return g, found, false, err
 		}
 	}

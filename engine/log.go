@@ -20,12 +20,11 @@ type log struct {
 	row   storage.StreamRow // as evaluated
 	hw    int64             // readers without a turn see offsets below
 
-	tail       []*tailBlock   // newest blocks, ascending; everything not in the store is here
-	filling    *filling       // the native block that is being filled, last in tail
-	over       map[int64]over // blocks of the store that were marked or removed and are not written yet, by base
-	first      firstLiving
-	ghosts     map[int64]storage.GhostRow // loaded when needed, by first offset
-	ghostFloor int64                      // ghosts below are deleted, perhaps not in the store yet
+	tail    []*tailBlock   // newest blocks, ascending; everything not in the store is here
+	filling *filling       // the native block that is being filled, last in tail
+	over    map[int64]over // blocks of the store that were marked or removed and are not written yet, by base
+	first   firstLiving
+	ghosts  ghosts // of blocks that are gone
 }
 
 // filling is an open native block: its payload grows, prefixes of it may be read.

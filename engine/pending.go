@@ -128,24 +128,19 @@ func (gr *group) pendingFrom(id ID) (int64, error) {
 	}
 	if s.row.Ghosts > 0 && low < offset {
 		// A deleted block leaves its pending entries as ghosts, and offsetOf finds them by their very ID only.
-		ghost := offset
-		err := s.eachGhost(low, offset-1, func(g IDRun) {
-			for i := range g.Count {
-				if o := g.Offset + int64(i); o < ghost && !g.At(i).Less(id) {
-					ghost = o
-				}
-			}
-		})
+		ghost, _, ok, err := s.ghostOf(id)
 		if err != nil {
 			return 0, err
 		}
-		offset = ghost
+		if ok {
+			offset = min(offset, ghost)
+		}
 	}
-	edge := min(offset, s.row.Start)
+	low, edge := max(low, s.row.Swept), min(offset, s.row.Start)
 	if low >= edge {
 		return offset, nil
 	}
-	// Trimmed entries are pending, and offsetOf does not look below the log start.
+	// Trimmed entries are pending whose blocks are still there: offsetOf does not look below the log start.
 	runs, err := s.idRuns(low, edge-1)
 	if err != nil {
 		return 0, err
