@@ -27,6 +27,14 @@ type call struct {
 // bridge is the names and the Kafka meaning; nil in tests of the socket alone.
 func (c *call) bridge() *bridge.Bridge { return c.srv.bridge }
 
+// tick sets the turn's clock for this command (one clock per command): the turn may be older than it. The engine's clock is read only
+// when the millisecond has changed.
+func (c *call) tick() {
+	if c.turn != nil && c.turn.Now() != c.now.UnixMilli() {
+		c.turn.Tick()
+	}
+}
+
 // Err replies an error and counts it. text begins with its code ("ERR ...", "NOGROUP ...").
 func (c *call) Err(text string) {
 	c.failed = true
@@ -66,6 +74,8 @@ type blocked struct {
 	again func(c *call) bool
 	// expired replies at the deadline (and for CLIENT UNBLOCK id TIMEOUT); nil: a null array.
 	expired func(c *call)
+	// left is called once when the waiting is over, whatever ended it; may be nil.
+	left func()
 
 	args [][]byte // a copy, for again
 	row  *command

@@ -187,6 +187,7 @@ func (c *conn) execute(args [][]byte, now time.Time) time.Time {
 		return now
 	}
 	c.sess.row.Store(row)
+	k.tick()
 	row.run(k)
 	end := c.srv.now()
 	if c.block == nil {
@@ -295,7 +296,11 @@ func (c *conn) leave() {
 		c.srv.engine().Unpark(&c.waiter)
 	}
 	c.loop.parked(c, false)
+	left := c.block.left
 	c.block = nil
+	if left != nil {
+		left()
+	}
 	c.sess.waiting.Store(waitingNo)
 	c.srv.stats.blocked.Add(-1)
 }
@@ -320,6 +325,7 @@ func (c *conn) wake(now time.Time) {
 		if len(b.places) > 0 {
 			c.srv.engine().Rearm(&c.waiter)
 		}
+		k.tick()
 		if c.again(k) {
 			break
 		}

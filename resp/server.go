@@ -82,6 +82,7 @@ type Server struct {
 	port   atomic.Int32
 
 	scan    scanOrder
+	wait    groupQueues
 	buffers buffers
 	params  []parameter
 

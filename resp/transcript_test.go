@@ -200,6 +200,9 @@ func (p *playing) line(line string) {
 	}
 	if how == "<" {
 		words := a.waits
+		if a.waits == nil && len(a.pending) == 0 {
+			return // due has shown it already
+		}
 		if a.waits == nil {
 			words, a.pending = a.pending[0], a.pending[1:]
 		}

@@ -62,6 +62,7 @@ type reading struct {
 	noAck           bool
 	keysAt, streams int // the keys are args[keysAt : keysAt+streams]
 	from            []readFrom
+	queues          []queueName // one for each stream, while it waits
 }
 
 func (rd *reading) key(c *call, i int) []byte { return c.args[rd.keysAt+i] }
@@ -265,7 +266,7 @@ func (rd *reading) serve(c *call) bool {
 		case !ok:
 			continue
 		case rd.isGroup:
-			entries, ok, err = rd.ofGroup(c, &route, &rd.from[i])
+			entries, ok, err = rd.ofGroup(c, &route, i)
 		default:
 			entries, ok, err = rd.ofStream(c, &route, &rd.from[i])
 		}
@@ -311,13 +312,17 @@ func (rd *reading) ofStream(c *call, route *bridge.Route, from *readFrom) (entri
 	return entries, err == nil, err
 }
 
-// ofGroup delivers new entries of one stream, or reads the consumer's history.
-func (rd *reading) ofGroup(c *call, route *bridge.Route, from *readFrom) (entries bridge.EntryReader, ok bool, err error) {
+// ofGroup delivers new entries of stream i, or reads the consumer's history.
+func (rd *reading) ofGroup(c *call, route *bridge.Route, i int) (entries bridge.EntryReader, ok bool, err error) {
+	from := &rd.from[i]
 	group := route.Group(c.bridge(), c.turn, rd.group)
 	if err = group.Touch(rd.consumer); err != nil {
 		return entries, false, err
 	}
 	if from.start == newEntries {
+		if rd.queues != nil && !c.srv.wait.first(c.conn, rd.queues[i]) {
+			return entries, false, nil
+		}
 		return group.Deliver(rd.consumer, engine.DeliverArgs{Count: rd.count, NoAck: rd.noAck, Kind: engine.RedisConsumer})
 	}
 	entries, err = group.History(rd.consumer, from.after[0], rd.count)
@@ -334,7 +339,7 @@ func (rd *reading) wait(c *call) {
 		f.after = append([]engine.ID(nil), f.after...)
 		kept.from[i] = f
 	}
-	c.park(&blocked{
+	b := &blocked{
 		places:   kept.places(c),
 		deadline: c.deadlineIn(rd.block),
 		again: func(c *call) bool {
@@ -344,7 +349,16 @@ func (rd *reading) wait(c *call) {
 			c.waitFor(kept.places(c))
 			return false
 		},
-	})
+	}
+	if rd.isGroup {
+		for i := range rd.streams {
+			kept.queues = append(kept.queues, queueName{key: string(rd.key(c, i)), group: rd.group})
+		}
+		conn := c.conn
+		conn.srv.wait.join(conn, kept.queues)
+		b.left = func() { conn.srv.wait.leave(conn, kept.queues) }
+	}
+	c.park(b)
 }
 
 // places are where a wake-up may come from, as things are now.
