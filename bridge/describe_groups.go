@@ -60,7 +60,7 @@ type GroupDescription struct {
 	Members  []MemberDescription
 }
 
-// MemberDescription is a member. Metadata and Assignment are nil unless the group is Stable.
+// MemberDescription is a member. Metadata is nil unless the group is Stable; Assignment is the last one told.
 type MemberDescription struct {
 	MemberID, InstanceID, ClientID, Host string
 	Metadata, Assignment                 []byte
@@ -85,9 +85,9 @@ func (b *Bridge) DescribeGroup(name string) (GroupDescription, bool) {
 		d.Protocol = c.protocol
 	}
 	for _, m := range c.order {
-		one := MemberDescription{MemberID: m.id, InstanceID: m.instance, ClientID: m.clientID, Host: m.host}
+		one := MemberDescription{MemberID: m.id, InstanceID: m.instance, ClientID: m.clientID, Host: m.host, Assignment: m.assignment}
 		if stable {
-			one.Metadata, one.Assignment = m.metadata(c.protocol), m.assignment
+			one.Metadata = m.metadata(c.protocol)
 		}
 		d.Members = append(d.Members, one)
 	}

@@ -11,7 +11,7 @@ import (
 // DescribeGroups v0-v6.
 //
 //   - A group that is not there: state Dead without an error up to v5, GROUP_ID_NOT_FOUND from v6 on.
-//   - Metadata and assignments are shown of a Stable group only.
+//   - Metadata is shown of a Stable group only; an assignment as long as there is no newer one.
 //   - Authorized operations (v3+): all that a group knows, when asked for, also of one that is not there; there are no ACLs yet.
 
 // groupOperations is the bit field of READ (3), DELETE (6), DESCRIBE (8), ALTER_CONFIGS (11) and DESCRIBE_CONFIGS (10).

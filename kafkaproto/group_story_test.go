@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +28,7 @@ import (
 //	JoinGroup v9 A [later]      the request's fields as JSON below; A is the client (its own connection and client id)
 //	await A                     the reply of a request that was sent "later"
 //	until X g=Empty             waits until group g is described in that state
+//	members X g=3               waits until it has so many members
 //
 // Elements of lists are told in order of their text: Kafka answers errors first, and members in no order.
 // What is said of a client is remembered: $A is its member id, $A.2 the id before the last, $topic the id of topic "topic". Fields
@@ -80,7 +84,7 @@ func (s *groupStory) step(t *testing.T, d *datadriven.TestData) string {
 		c := s.client(t, d.CmdArgs[0].Key)
 		return s.hear(t, c, c.later)
 	}
-	if d.Cmd == "until" {
+	if d.Cmd == "until" || d.Cmd == "members" {
 		s.until(t, d)
 		return ""
 	}
@@ -128,7 +132,9 @@ func (s *groupStory) until(t *testing.T, d *datadriven.TestData) {
 		if err := c.say(req); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(s.hear(t, c, req), "State="+state) {
+		told := s.hear(t, c, req)
+		if d.Cmd == "until" && strings.Contains(told, "State="+state) ||
+			d.Cmd == "members" && strconv.Itoa(strings.Count(told, "Members:")) == state {
 			return
 		}
 	}
@@ -163,8 +169,8 @@ func (s *groupStory) hear(t *testing.T, c *storyClient, req kmsg.Request) string
 	}
 	s.remember(c, resp)
 	out := picture(reflect.ValueOf(resp).Elem(), "")
-	for name, id := range s.names {
-		if strings.Contains(id, "-") { // member ids; topic ids are bytes
+	for _, name := range slices.Sorted(maps.Keys(s.names)) {
+		if id := s.names[name]; strings.Contains(id, "-") { // member ids; topic ids are bytes
 			out = strings.ReplaceAll(out, id, name)
 		}
 	}
