@@ -17,9 +17,10 @@ type Record struct {
 
 // Codec reads and writes Kafka record batches v2. kafkaproto/batch implements it. Safe for concurrent use.
 type Codec interface {
-	// Decode calls fn for each record of a batch in order, i counting from 0; fn returns false to stop. The record's slices alias a
+	// Decode calls fn for each record of a batch in order, i counting from 0, but for the first `from` of them, which it steps over
+	// cheaply; fn returns false to stop. The record's slices alias a
 	// buffer that lives on (the batch, or what it decompressed to) and may be kept; the Record itself is reused.
-	Decode(batch []byte, fn func(i int, r *Record) bool) error
+	Decode(batch []byte, from int, fn func(i int, r *Record) bool) error
 	// Encode writes one uncompressed batch that keeps the records' offsets (gaps allowed). last is the batch's last offset,
 	// at or beyond the last record's. time: CreateTime.
 	Encode(dst []byte, base, last int64, leaderEpoch int32, records []Record) ([]byte, error)

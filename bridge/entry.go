@@ -100,14 +100,15 @@ func (b *Bridge) batched(w *walk, run *engine.Run, reverse bool, fn func(*Entry)
 		return errNoCodec
 	}
 	block := &run.Block
-	return b.o.Codec.Decode(block.Payload, func(i int, r *Record) bool {
+	from := int(max(run.From-block.Base, 0))
+	return b.o.Codec.Decode(block.Payload, from, func(i int, r *Record) bool {
 		// The position, not the record's own offset, counts: the engine knows the base.
 		offset := block.Base + int64(i)
-		if offset < run.From || !run.Living(offset) {
-			return true
-		}
 		if offset > run.To {
 			return false
+		}
+		if !run.Living(offset) {
+			return true
 		}
 		if !reverse {
 			w.fields = w.fields[:0]

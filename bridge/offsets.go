@@ -88,7 +88,7 @@ func (b *Bridge) eachTime(run *engine.Run, fn func(offset, ms int64) bool) error
 	if b.o.Codec == nil {
 		return errNoCodec
 	}
-	return b.o.Codec.Decode(run.Block.Payload, func(i int, r *Record) bool {
+	return b.o.Codec.Decode(run.Block.Payload, int(max(run.From-run.Block.Base, 0)), func(i int, r *Record) bool {
 		offset := run.Block.Base + int64(i)
 		return !inside(offset) || fn(offset, r.Timestamp)
 	})

@@ -33,10 +33,12 @@ type conn struct {
 	watched chan struct{}
 
 	out chan pending // to the writer, in the order of the requests
+	// writing is held by whoever writes a reply, taken in the order of the replies.
+	writing sync.Mutex
 
 	mu      sync.Mutex
 	settled sync.Cond // on mu: waiting went down, or broken was set
-	waiting int       // replies handed to the writer and not written yet
+	waiting int       // replies handed to the writer whose turn has not come
 	bytes   int       // of their requests
 	broken  bool      // nothing is written any more
 }
@@ -84,6 +86,8 @@ func (c *conn) serve() {
 		close(c.out)
 	}
 	c.drain()
+	c.writing.Lock() // the writer's last reply is out
+	c.writing.Unlock()
 	if c.watched != nil {
 		c.nc.Close()
 		<-c.watched
@@ -216,16 +220,29 @@ func (c *conn) finish(q *call, out reply, size int) error {
 
 // settle waits for a reply's commit and writes it.
 func (c *conn) settle(p *pending) error {
-	out := p.reply
-	if out.ticket != nil {
-		// Not the connection's context: somebody must wait for the round, because it is
-		// the waiting that commits.
-		if err := out.ticket.Wait(context.WithoutCancel(c.ctx)); err != nil && out.failed != nil {
-			out = out.failed(err)
-		}
+	out := p.committed()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.tell(p, &out)
+}
+
+// committed waits for a reply's commit and returns what may be told.
+func (p *pending) committed() reply {
+	if p.ticket == nil {
+		return p.reply
 	}
+	// Not the connection's context: somebody must wait for the round, because it is
+	// the waiting that commits.
+	if err := p.ticket.Wait(context.Background()); err != nil && p.failed != nil {
+		return p.failed(err)
+	}
+	return p.reply
+}
+
+// tell writes a reply whose turn it is; writing is held.
+func (c *conn) tell(p *pending, out *reply) error {
 	if !out.none && (out.body != nil || out.raw != nil) {
-		if err := c.write(p, &out); err != nil {
+		if err := c.write(p, out); err != nil {
 			return err
 		}
 	}
@@ -239,33 +256,32 @@ func (c *conn) settle(p *pending) error {
 // writeAll is the writer goroutine.
 func (c *conn) writeAll(out <-chan pending) {
 	for p := range out {
+		told := p.committed()
+		c.writing.Lock()
+		// Counted down before the write, so that a client which answers a reply with its
+		// next request finds the reader free to serve it alone: the reader's own reply waits for writing.
 		c.mu.Lock()
 		broken := c.broken
-		c.mu.Unlock()
-		var err error
-		if broken {
-			// The appends still commit, because they were evaluated; nobody is told.
-			if p.ticket != nil {
-				p.ticket.Wait(context.Background())
-			}
-		} else {
-			err = c.settle(&p)
-		}
-		c.mu.Lock()
 		c.waiting--
 		c.bytes -= p.size
-		if err != nil {
-			c.broken = true
-		}
 		c.settled.Broadcast()
 		c.mu.Unlock()
+		var err error
+		if !broken {
+			err = c.tell(&p, &told)
+		}
+		c.writing.Unlock()
 		if err != nil {
+			c.mu.Lock()
+			c.broken = true
+			c.settled.Broadcast()
+			c.mu.Unlock()
 			c.nc.Close() // wakes the reader
 		}
 	}
 }
 
-// drain waits until the writer has nothing to do.
+// drain waits until the writer holds no reply but one that it is writing.
 func (c *conn) drain() {
 	c.mu.Lock()
 	for c.waiting > 0 {

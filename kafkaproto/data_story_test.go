@@ -337,7 +337,7 @@ func tellBatches(t testing.TB, b *strings.Builder, data []byte) {
 			}
 			return fmt.Sprintf("%.10s", p)
 		}
-		err = batch.Codec{}.Decode(data[:n], func(i int, r *bridge.Record) bool {
+		err = batch.Codec{}.Decode(data[:n], 0, func(i int, r *bridge.Record) bool {
 			fmt.Fprintf(b, "    %d %s=%s", r.Offset, text(r.Key), text(r.Value))
 			if !h.LogAppendTime {
 				fmt.Fprintf(b, " @%d", r.Timestamp)

@@ -24,7 +24,7 @@ type row struct {
 	pipelined bool
 	handle    handler
 
-	counts counts
+	counts *counts // set by newList
 }
 
 // counts are a row's metrics, per request key.
@@ -62,6 +62,7 @@ func newList(s *Server) map[int16]*row {
 	for _, rows := range [][]row{dataRows(s), groupRows(s)} {
 		for i := range rows {
 			r := &rows[i]
+			r.counts = new(counts)
 			if _, double := list[r.key]; double {
 				panic("kafkaproto: two rows for " + r.name)
 			}

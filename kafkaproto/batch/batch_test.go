@@ -65,7 +65,7 @@ func tell(t testing.TB, data []byte) string {
 		}
 		return fmt.Sprintf("%.20q", p)
 	}
-	err := Codec{}.Decode(data, func(i int, r *bridge.Record) bool {
+	err := Codec{}.Decode(data, 0, func(i int, r *bridge.Record) bool {
 		fmt.Fprintf(&b, "%d at %d: %s %s", r.Offset, r.Timestamp, text(r.Key), text(r.Value))
 		for _, h := range r.Headers {
 			fmt.Fprintf(&b, " %q=%s", h.Name, text(h.Value))
@@ -274,14 +274,14 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		n := int32(0)
-		if err := (Codec{}).Decode(data, func(i int, r *bridge.Record) bool { n++; return true }); err != nil || n != got.Count {
+		if err := (Codec{}).Decode(data, 0, func(i int, r *bridge.Record) bool { n++; return true }); err != nil || n != got.Count {
 			t.Fatalf("accepted, but decoded to %d of %d: %v", n, got.Count, err)
 		}
 		out, err := Codec{}.Rewrite(data, func(o int64) bool { return o%2 == 0 })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (Codec{}).Decode(out, func(int, *bridge.Record) bool { return true }); err != nil {
+		if err := (Codec{}).Decode(out, 0, func(int, *bridge.Record) bool { return true }); err != nil {
 			t.Fatal("rewritten:", err)
 		}
 	})

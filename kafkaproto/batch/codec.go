@@ -13,9 +13,9 @@ type Codec struct{}
 
 var _ bridge.Codec = Codec{}
 
-// Decode calls fn for each record of a stored batch; see bridge.Codec. Control batches
-// have no records.
-func (Codec) Decode(data []byte, fn func(i int, r *bridge.Record) bool) error {
+// Decode calls fn for each record of a stored batch from one on; see bridge.Codec. Control
+// batches have no records.
+func (Codec) Decode(data []byte, from int, fn func(i int, r *bridge.Record) bool) error {
 	h, err := Parse(data)
 	if err != nil {
 		return err
@@ -25,14 +25,16 @@ func (Codec) Decode(data []byte, fn func(i int, r *bridge.Record) bool) error {
 	}
 	records := data[headerLen:]
 	if h.Codec != None {
-		// Not pooled: what fn keeps aliases it.
-		if records, err = inflateTo(h.Codec, nil, records); err != nil {
+		if records, err = recent.inflate(h.Codec, data); err != nil {
 			return err
 		}
 	}
 	var r bridge.Record
 	w := walker{rest: records}
-	for i := 0; w.next(); i++ {
+	i := 0
+	for ; i < from && w.skip(); i++ {
+	}
+	for ; w.next(); i++ {
 		r.Offset = h.BaseOffset + w.offsetDelta
 		r.Timestamp = h.BaseTime + w.timeDelta
 		if h.LogAppendTime {
@@ -50,7 +52,7 @@ func (Codec) Decode(data []byte, fn func(i int, r *bridge.Record) bool) error {
 		}
 	}
 	if w.bad {
-		return fmt.Errorf("%w: records are damaged", ErrInvalid)
+		return damaged(i)
 	}
 	return nil
 }

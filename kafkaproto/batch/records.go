@@ -49,6 +49,20 @@ func (w *walker) bytes() []byte {
 	return b
 }
 
+// skip steps over the next record without looking inside; false at the end and at damage.
+func (w *walker) skip() bool {
+	if len(w.rest) == 0 {
+		return false
+	}
+	size, n := binary.Varint(w.rest)
+	if n <= 0 || size < 0 || size > int64(len(w.rest)-n) {
+		w.bad = true
+		return false
+	}
+	w.rest = w.rest[n+int(size):]
+	return true
+}
+
 // next moves to the next record; false at the end and at damage.
 func (w *walker) next() bool {
 	if w.bad || len(w.rest) == 0 {
