@@ -111,10 +111,20 @@ func (r *epollRunner) release() {
 		unix.Close(l.ep)
 		unix.Close(l.bell)
 	}
-	unix.Close(r.accept)
+	r.deafen()
+}
+
+// deafen closes the listening socket. Only loop 0 calls it while the loops run: the descriptor's number may be another's
+// at once.
+func (r *epollRunner) deafen() {
+	if r.accept >= 0 {
+		unix.Close(r.accept)
+		r.accept = -1
+	}
 }
 
 func (r *epollRunner) drain() {
+	r.ln.Close()
 	r.draining.Store(true)
 	r.poke()
 }
@@ -380,7 +390,7 @@ func (l *epollLoop) takeEvents(events []unix.EpollEvent) {
 		case fd == l.bell:
 			var count [8]byte
 			unix.Read(l.bell, count[:])
-		case fd == l.group.accept:
+		case l.accepts && fd == l.group.accept:
 			l.acceptAll()
 		default:
 			c := l.conn(fd)
@@ -622,9 +632,9 @@ func (l *epollLoop) checkSlow() {
 
 // drain ends connections that owe nothing; those in the middle of a reply end when it is taken.
 func (l *epollLoop) drain() {
-	if l.accepts && l.resume.IsZero() {
-		l.control(unix.EPOLL_CTL_DEL, l.group.accept, 0)
+	if l.accepts {
 		l.accepts = false
+		l.group.deafen() // which also takes it out of epoll: ln's own descriptor is closed
 	}
 	for _, c := range l.byFD {
 		switch {

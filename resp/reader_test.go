@@ -113,6 +113,24 @@ func TestReaderKeepsNoMemory(t *testing.T) {
 	}
 }
 
+// TestReaderAllocatesWhatCame: of an announced 512 MiB no more is allocated than twice what was received.
+func TestReaderAllocatesWhatCame(t *testing.T) {
+	lim := Limits{}.withDefaults()
+	r := newReader(&lim)
+	chunk := make([]byte, 64<<10)
+	r.feed([]byte("*1\r\n$536870912\r\n"))
+	for i := range 32 {
+		if _, ok, err := r.next(true); ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		r.release()
+		r.feed(chunk)
+		if got := (i + 1) * len(chunk); cap(r.own) > 3*got {
+			t.Fatalf("%d bytes are allocated for %d received", cap(r.own), got)
+		}
+	}
+}
+
 // TestReaderCountsLongCommands: a command over the limit ends the connection although each argument is small.
 func TestReaderCountsLongCommands(t *testing.T) {
 	lim := Limits{Command: 1000}.withDefaults()
