@@ -33,6 +33,27 @@
 // clients share one commit, and one fsync, without a thread of their own and
 // without waiting for a timer.
 //
+// # Groups
+//
+// A group's state on a stream is a cursor and PEL ranges (group.go, pel.go). Where the
+// dictionary left room, these were chosen:
+//
+//   - The watermark is the lowest offset that is pending or not delivered yet: XCLAIM
+//     FORCE and XGROUP SETID leave pending entries above the cursor, and they must not
+//     let Kafka pass what is below them. Pending entries below the log start do
+//     not hold it back: nobody can read them again.
+//   - When the end of the stream is reached, the cursor passes deleted entries behind the
+//     last living one, so that a drained group has lag 0 on Kafka's side too.
+//   - A fetch that jumps over living entries is not recorded; the member's next commit
+//     says where it is. Otherwise the cursor would pass what nobody has read.
+//   - A group that only fetches have made is provisional: in memory, without a committed
+//     offset as in Kafka before the first commit, gone with its last member.
+//   - XREADGROUP NOACK, XCLAIM LASTID and XGROUP DELCONSUMER end the freshness of a commit
+//     as an ack does: they move the watermark.
+//   - Released entries have delivery time 0 and satisfy every min-idle.
+//   - An entry above a cursor that was set back is new: its next delivery restarts its
+//     count, also where a rebalance has claimed it.
+//
 // # Locks, in order
 //
 //	bridge's group and catalog locks -> shard tokens (ascending) -> shard.mu -> hub.mu -> tail.mu
