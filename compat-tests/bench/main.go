@@ -29,6 +29,7 @@ type options struct {
 	weir     string
 	anchors  string
 	keep     string
+	profiles string
 	strict   bool
 	out      io.Writer
 }
@@ -57,6 +58,7 @@ func parseFlags(root string) (options, error) {
 	flag.StringVar(&o.weir, "weir", "", "weir's binary; default: build ../cmd/weir; \"peer\" starts the peer twice instead, to see how far from 1 chance goes")
 	flag.StringVar(&o.anchors, "anchors", "", "folder of the peers' start scripts (default: ../shared/anchors from the repository's root)")
 	flag.StringVar(&o.keep, "dir", "", "folder for data and logs, kept; default: a temporary one, removed")
+	flag.StringVar(&o.profiles, "profile", "", "folder for a CPU profile of weir in each row's first round (weir then runs with --pprof, a little slower)")
 	flag.BoolVar(&o.strict, "strict", false, "exit with 1 when a floor is missed or a row failed")
 	flag.Parse()
 	var err error
@@ -89,6 +91,11 @@ func benchmark(ctx context.Context) (reached, strict bool, err error) {
 		defer os.RemoveAll(dir)
 	} else if err := os.MkdirAll(dir, 0o755); err != nil {
 		return false, false, err
+	}
+	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o755); err != nil {
+			return false, false, err
+		}
 	}
 	if o.weir == "" {
 		o.weir = filepath.Join(dir, "weir")
@@ -134,7 +141,11 @@ func (o options) specs(p pairing, dir string) ([2]server.Spec, error) {
 	if o.weir == "peer" {
 		ours, err = peer(filepath.Join(dir, "stand-in"))
 	} else {
-		ours, err = server.Weir(o.weir, filepath.Join(dir, "weir"), p.weirArgs...)
+		args := p.weirArgs
+		if o.profiles != "" {
+			args = append(args[:len(args):len(args)], "--pprof")
+		}
+		ours, err = server.Weir(o.weir, filepath.Join(dir, "weir"), args...)
 	}
 	return [2]server.Spec{ours, theirs}, err
 }
@@ -192,6 +203,9 @@ func (o options) row(ctx context.Context, pairing string, r row, sides [2]*serve
 		var got [2]measure
 		for i, srv := range sides {
 			t := turn{srv: srv, warm: o.warm, measure: o.duration}
+			if o.profiles != "" && round == 0 && srv.Admin != "" {
+				t.profile = profileName(o.profiles, pairing, r.name)
+			}
 			var err error
 			if got[i], err = r.run(ctx, &t); err != nil {
 				res.err = fmt.Errorf("round %d on %s: %w", round+1, srv.Name, err)

@@ -11,6 +11,7 @@ import (
 type turn struct {
 	srv           *server.Server
 	warm, measure time.Duration
+	profile       string // where a CPU profile of the measured time goes; empty: none
 }
 
 // A measure is what a turn gave. Exactly one of count and latencies is set.
@@ -30,6 +31,10 @@ func (t *turn) drive(l *loop, counter func() float64) (measure, error) {
 	}
 	var m measure
 	before, cpu, client := counter(), t.srv.CPU(), ownCPU()
+	profiled := func() error { return nil }
+	if t.profile != "" {
+		profiled = profile(t.srv, t.profile, t.measure)
+	}
 	elapsed, err := l.run(t.measure, func() {
 		m.count, m.client = counter()-before, ownCPU()-client
 	})
@@ -39,7 +44,7 @@ func (t *turn) drive(l *loop, counter func() float64) (measure, error) {
 	m.elapsed = elapsed
 	t.settle()
 	m.cpu = t.srv.CPU() - cpu
-	return m, nil
+	return m, profiled()
 }
 
 // ownCPU is the processor time that this program has used.
