@@ -99,6 +99,15 @@ func (m *member) offers(protocols []Protocol) bool {
 	})
 }
 
+// bytes is the size of what the member brought and was given.
+func (m *member) bytes() int {
+	n := len(m.assignment)
+	for _, p := range m.protocols {
+		n += len(p.Name) + len(p.Metadata)
+	}
+	return n
+}
+
 // metadata is what the member said for a protocol.
 func (m *member) metadata(protocol string) []byte {
 	for _, p := range m.protocols {
@@ -113,6 +122,7 @@ func (m *member) metadata(protocol string) []byte {
 type coordinatorLimits struct {
 	initialDelay int64 // group.initial.rebalance.delay.ms
 	maxSize      int   // group.max.size; 0 no limit
+	maxBytes     int   // of all members' metadata and assignments; 0 no limit
 }
 
 // coordinator is one classic group.
@@ -226,6 +236,21 @@ func (c *coordinator) patience() int64 {
 		longest = max(longest, m.rebalance)
 	}
 	return longest
+}
+
+// fits says whether the group stays within its bytes when a member comes with protocols of its own, or anew
+// instead of old (nil: a new member).
+func (c *coordinator) fits(protocols []Protocol, old *member) bool {
+	if c.limits.maxBytes == 0 {
+		return true
+	}
+	n := (&member{protocols: protocols}).bytes()
+	for _, m := range c.order {
+		if m != old {
+			n += m.bytes()
+		}
+	}
+	return n <= c.limits.maxBytes
 }
 
 // add puts a member into the group; the first one sets the protocol type and leads.

@@ -68,6 +68,8 @@ func (c *coordinator) join(now int64, r *JoinRequest, fresh string, k call) {
 		}
 		refuse("", ErrGroupFull)
 		c.maybeCompleteJoin(now)
+	case !c.fits(r.Protocols, c.members[r.MemberID]):
+		refuse(r.MemberID, ErrGroupFull)
 	case !c.supports(r.ProtocolType, r.Protocols):
 		refuse(r.MemberID, ErrInconsistentProtocol)
 	case r.MemberID == "" && r.InstanceID != "":

@@ -23,7 +23,7 @@ type Assignment struct {
 // SyncReply answers a SyncGroup.
 type SyncReply struct {
 	// Err is nil or one of ErrInvalidGroup, ErrUnknownMember, ErrFencedInstance, ErrIllegalGeneration,
-	// ErrInconsistentProtocol, ErrRebalanceInProgress, ErrCoordinatorUnavailable.
+	// ErrInconsistentProtocol, ErrRebalanceInProgress, ErrGroupBytes, ErrCoordinatorUnavailable.
 	Err          error
 	ProtocolType string
 	Protocol     string
@@ -58,6 +58,14 @@ func (c *coordinator) syncWith(now int64, r *SyncRequest, k call) {
 		if o := c.members[a.MemberID]; o != nil {
 			o.assignment = a.Bytes
 		}
+	}
+	if !c.fits(nil, nil) {
+		// Nothing of it can be kept: whoever waits hears so, and all join again.
+		for _, o := range c.order {
+			c.answerSync(o, SyncReply{Err: ErrGroupBytes})
+		}
+		c.rebalance(now)
+		return
 	}
 	c.state = groupStable
 	c.own()

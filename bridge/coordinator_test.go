@@ -17,7 +17,7 @@ import (
 // After each step the group is rebuilt from its last record, and what is rebuilt must be the group itself
 // whenever it is Stable or Empty.
 //
-//	new [delay=ms] [max=n]
+//	new [delay=ms] [max=n] [bytes=n]
 //	join A [instance=i] [protocols=(range,roundrobin)] [topics=(t,u)] [session=ms] [rebalance=ms] [old] [skip] [id=x] [type=t]
 //	sync A [give=(A:t/0,A:t/1,B:t/2)] [generation=n]
 //	heartbeat A [generation=n] [id=x] [instance=i]
@@ -58,6 +58,7 @@ func (s *coordinatorStory) step() {
 		limits := coordinatorLimits{}
 		d.MaybeScanArgs(s.t, "delay", &limits.initialDelay)
 		d.MaybeScanArgs(s.t, "max", &limits.maxSize)
+		d.MaybeScanArgs(s.t, "bytes", &limits.maxBytes)
 		s.c = newCoordinator("g", limits)
 		s.now, s.record, s.stored = 1000, nil, nil
 		s.who, s.calls = map[string]string{}, map[call]string{}

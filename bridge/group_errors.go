@@ -13,6 +13,7 @@ var (
 	ErrInconsistentProtocol   = errors.New("the group's members offer no protocol like this")
 	ErrFencedInstance         = errors.New("another member has this group instance id now")
 	ErrGroupFull              = errors.New("the group has its greatest size")
+	ErrGroupBytes             = errors.New("the members' metadata and assignments are too large together")
 	ErrCoordinatorUnavailable = errors.New("the coordinator cannot serve the group now")
 	ErrNonEmptyGroup          = errors.New("the group is not empty")
 	ErrGroupNotFound          = errors.New("there is no such group")

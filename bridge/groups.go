@@ -29,6 +29,10 @@ import (
 // the turn that it came from but for every earlier record of its group (settlement): a follower's SyncGroup
 // never tells an assignment that a crash could take back.
 
+// mostGroupBytes bounds what the members of one group bring and are given, all together: it is one record, and kept in
+// memory. (In Kafka it is one record of at most message.max.bytes, 1 MB.)
+const mostGroupBytes = 8 << 20
+
 // groups are the coordinators of this node.
 type groups struct {
 	b      *Bridge
@@ -63,7 +67,7 @@ type settlement struct {
 func newGroups(b *Bridge) *groups {
 	return &groups{
 		b: b, opened: time.Now(), byName: map[string]*group{},
-		limits: coordinatorLimits{initialDelay: b.o.InitialRebalanceDelay.Milliseconds(), maxSize: b.o.MaxGroupSize},
+		limits: coordinatorLimits{initialDelay: b.o.InitialRebalanceDelay.Milliseconds(), maxSize: b.o.MaxGroupSize, maxBytes: mostGroupBytes},
 	}
 }
 

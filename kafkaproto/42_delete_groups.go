@@ -2,7 +2,6 @@ package kafkaproto
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -13,10 +12,12 @@ import (
 
 func (s *Server) deleteGroups(c *call, r *kmsg.DeleteGroupsRequest) kmsg.Response {
 	resp := r.ResponseKind().(*kmsg.DeleteGroupsResponse)
-	for i, name := range r.Groups {
-		if slices.Contains(r.Groups[:i], name) {
+	done := make(map[string]bool, len(r.Groups))
+	for _, name := range r.Groups {
+		if done[name] {
 			continue // named twice, answered once
 		}
+		done[name] = true
 		out := kmsg.NewDeleteGroupsResponseGroup()
 		err := c.b.DeleteGroup(name)
 		out.Group, out.ErrorCode, out.ErrorMessage = name, codeOf(err), messageOf(err)
