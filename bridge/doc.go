@@ -32,6 +32,18 @@
 // Not here: the new consumer protocol (KIP-848), share and streams groups, transactional commits, expiry of groups (they do not
 // expire by default, as in Redis).
 //
+// # Redis commands on a topic of several partitions
+//
+// Route has the verbs (fan.go): one call for a key of one stream and of many. What is a decision, beside what fan.go, fan_trim.go
+// and fan_group.go say of their own:
+//
+//   - XTRIM MAXLEN counts the topic. Exact trimming keeps the newest entries of all partitions by ID; `~` leaves each partition
+//     its share by length and takes whole nodes of it.
+//   - XREADGROUP takes from the partitions in turn; XREAD and XRANGE merge by ID.
+//   - A group that exists on some partitions only (growth, a Kafka group that committed on some) exists; Redis's side makes the
+//     missing ones at 0-0 when it first reads.
+//   - XACK, XDEL, XCLAIM look where the seq says, then everywhere.
+//
 // Batches of records are read and written by a Codec, which kafkaproto provides:
 // their bytes are wire format and stop there.
 package bridge
