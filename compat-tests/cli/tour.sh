@@ -1,9 +1,9 @@
 #!/bin/bash
 # tour.sh [FILE]: the tour of the README, line by line as it is written there, on the ports it names.
 #
-# The tour is the first fenced block of FILE (default: the project's README.md) behind the line `<!-- tour ... -->` (where
-# there is one) with a line that starts weir (`... ./cmd/weir serve`). Each line is run by a shell as a reader would paste it; only `<first id>` is replaced, by the
-# first ID that the XREADGROUP above it printed. What each must print is written here, not guessed from comments.
+# The tour is the first fenced block below the comment `<!-- tour: ... -->` of FILE (default: the project's README.md).
+# Each line is run by a shell as a reader would paste it; only `<first id>` is replaced, by the first ID that the
+# XREADGROUP above it printed. What each must print is written here, not guessed from comments.
 #
 # The default ports may be taken on the machine that runs this, so it runs in a network namespace of its own where it can.
 # Data go to a scratch folder by WEIR_DATA, since the tour itself leaves ./weir-data behind.
@@ -17,11 +17,9 @@ file=$(realpath "${1:-$root/README.md}")
 cd "$root" || exit 2
 export WEIR_DATA=$scratch/data
 
-# tour: the block, comments and the prompt sign cut off.
+# tour: the block, comments cut off.
 tour() {
-	awk -v marked="$(grep -c '^<!-- tour' "$file")" '/^<!-- tour/ { marked = 0 } marked { next }
-		/^[ >]*```/ { if (inside && hit) { printf "%s", block; exit } inside = !inside; block = ""; hit = 0; next }
-		inside { sub(/^> /, ""); block = block $0 "\n"; if (/cmd\/weir serve/) hit = 1 }' "$file" |
+	awk '/^<!-- tour/ { marked = 1; next } !marked { next } /^```/ { if (inside) exit; inside = 1; next } inside' "$file" |
 		sed -E 's/[[:space:]]+# .*$//; /^[[:space:]]*$/d'
 }
 
