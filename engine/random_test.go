@@ -83,6 +83,11 @@ func runOps(t *testing.T, store storage.Store, tail int64, ops []op) (err error)
 	if err := s.e.flush(context.Background()); err != nil {
 		return err
 	}
+	if x, ok := store.(*shadow); ok {
+		if err := storage.Compare(x.first, x.second); err != nil {
+			return err
+		}
+	}
 	return checkStore(store)
 }
 
@@ -495,6 +500,12 @@ func (s *system) pending(g Group, mg *modelGroup) error {
 	return same("committed", c.Offset, want)
 }
 
+// shadow is a store whose every batch also went, as bytes, to a second copy: they must be alike at the end (rule 9).
+type shadow struct {
+	storage.Store
+	first, second storage.Store
+}
+
 // shrink leaves out ops while the run still fails.
 func shrink(ops []op, fails func([]op) bool) []op {
 	for size := len(ops) / 2; size > 0; size /= 2 {
@@ -519,6 +530,14 @@ func TestRandomOperationsAgreeWithTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			return st
+		},
+		"shadow": func(t *testing.T) storage.Store {
+			st, err := storage.OpenPebble(t.TempDir(), storage.Options{Shards: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			second := storage.NewMem(4)
+			return &shadow{storage.NewShadow(st, second), st, second}
 		},
 	}
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8}
