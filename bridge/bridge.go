@@ -50,57 +50,61 @@ func (o *Options) fill() {
 	}
 }
 
-// Bridge is the Kafka meaning over one engine. Safe for concurrent use.
+// Bridge is the Kafka meaning over one engine. Safe for concurrent use. Its rooms are embedded, so that callers see one
+// front: topics and names (catalog), configurations (configs), records and offsets (logs), retention, groups.
 type Bridge struct {
-	eng *engine.Engine
-	o   Options
-	cat *catalog
-
-	encoded encodedCache
-	ids     producerIDs
-	stored  configStore
-	sweeper sweeper
+	*core
+	*catalog
+	*configs
+	*logs
+	*retention
 
 	groups *groups
 
 	deliveries atomic.Uint32 // XREADGROUP on whole topics: whose turn it is to be asked first (fan_claim.go)
 }
 
-// now is the bridge's clock in ms.
-func (b *Bridge) now() int64 { return b.o.NowMS() }
+// logs reads and writes what the streams hold.
+type logs struct {
+	*core
+	encoded encodedCache
+	ids     producerIDs
+}
 
 // Open loads topics, settings and coordinators, and removes streams that belong to no topic (a crash between two
 // commits of a creation or deletion).
 func Open(ctx context.Context, eng *engine.Engine, o Options) (*Bridge, error) {
 	o.fill()
-	b := &Bridge{eng: eng, o: o, cat: newCatalog()}
-	if err := b.nameCluster(ctx); err != nil {
+	c := &core{eng: eng, o: o}
+	conf := &configs{core: c}
+	cat := newCatalog(c, conf)
+	conf.cat = cat
+	l := &logs{core: c}
+	b := &Bridge{core: c, catalog: cat, configs: conf, logs: l, retention: &retention{core: c, cat: cat, logs: l}}
+	if err := c.nameCluster(ctx); err != nil {
 		return nil, err
 	}
 	// Before the topics, whose settings are theirs over the broker's.
-	if err := b.loadSettings(); err != nil {
+	if err := conf.loadSettings(); err != nil {
 		return nil, err
 	}
-	if err := b.loadCatalog(ctx); err != nil {
+	if err := cat.loadCatalog(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.loadProducerIDs(); err != nil {
+	if err := l.loadProducerIDs(); err != nil {
 		return nil, err
 	}
 	b.groups = newGroups(b)
 	if err := b.groups.load(ctx); err != nil {
 		return nil, err
 	}
-	b.startSweeper()
+	b.retention.start()
 	return b, nil
 }
 
 // Close stops timers. The engine is closed by its owner.
 func (b *Bridge) Close(ctx context.Context) error {
-	b.stopSweeper()
+	b.retention.end()
 	b.groups.close()
 	return nil
 }
-
-// Engine is the engine below.
-func (b *Bridge) Engine() *engine.Engine { return b.eng }

@@ -24,6 +24,9 @@ import (
 // once: whoever reads what is not committed yet is held back by the shard's round,
 // because a topic of one partition lives in the same shard as its record.
 type catalog struct {
+	*core
+	conf *configs
+
 	mu       sync.RWMutex
 	byName   map[string]*Topic
 	byID     map[[16]byte]*Topic
@@ -40,8 +43,9 @@ type streamPlace struct {
 	partition int32
 }
 
-func newCatalog() *catalog {
+func newCatalog(c *core, conf *configs) *catalog {
 	return &catalog{
+		core: c, conf: conf,
 		byName:   make(map[string]*Topic),
 		byID:     make(map[[16]byte]*Topic),
 		byStream: make(map[engine.StreamNo]streamPlace),
@@ -100,30 +104,29 @@ func shadowRefusal(name, key string) error {
 }
 
 // Resolve says what a Redis key names, as evaluated: `T`, `T#p`, or a plain key that happens to look like one.
-func (b *Bridge) Resolve(key []byte) (Route, bool) {
-	b.cat.mu.RLock()
-	r, ok := b.cat.resolve(key)
-	b.cat.mu.RUnlock()
+func (c *catalog) Resolve(key []byte) (Route, bool) {
+	c.mu.RLock()
+	r, ok := c.resolve(key)
+	c.mu.RUnlock()
 	return r, ok
 }
 
 // CreateKey makes a topic of one partition under a new key within a turn (XADD, XGROUP CREATE MKSTREAM). If the key exists
 // by now, its route is returned. ErrShadowed when a plain key `T#0` is there already; ErrTopicBusy while an admin request is
 // creating the topic. A topic made by Redis keeps its entries for ever (retention.ms=-1), as a Redis key does.
-func (b *Bridge) CreateKey(t *engine.Turn, key []byte) (Route, error) {
-	c := b.cat
+func (c *catalog) CreateKey(t *engine.Turn, key []byte) (Route, error) {
 	c.mu.Lock()
 	if r, ok := c.resolve(key); ok {
 		c.mu.Unlock()
 		return r, nil
 	}
 	name := string(key)
-	topic, err := b.createOne(t, name, keyConfigs)
+	topic, err := c.createOne(t, name, keyConfigs)
 	c.mu.Unlock()
 	if err != nil {
 		return Route{}, err
 	}
-	b.eng.WakeName(name)
+	c.eng.WakeName(name)
 	return topic.whole(), nil
 }
 
@@ -131,8 +134,7 @@ func (b *Bridge) CreateKey(t *engine.Turn, key []byte) (Route, error) {
 var keyConfigs = map[string]string{"retention.ms": "-1"}
 
 // createOne makes a topic of one partition: stream and record ride one commit. c.mu is held.
-func (b *Bridge) createOne(t *engine.Turn, name string, configs map[string]string) (*Topic, error) {
-	c := b.cat
+func (c *catalog) createOne(t *engine.Turn, name string, configs map[string]string) (*Topic, error) {
 	if _, busy := c.reserved[name]; busy {
 		return nil, ErrTopicBusy
 	}
@@ -143,7 +145,7 @@ func (b *Bridge) createOne(t *engine.Turn, name string, configs map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	topic := b.newTopic(name, newTopicID(), []engine.StreamNo{no}, configs)
+	topic := c.newTopic(name, newTopicID(), []engine.StreamNo{no}, configs)
 	if err := t.PutRecord([]byte(name), spaceTopics, []byte(name), appendTopicRecord(nil, topic)); err != nil {
 		return nil, err
 	}
@@ -152,17 +154,17 @@ func (b *Bridge) createOne(t *engine.Turn, name string, configs map[string]strin
 }
 
 // newTopic makes a first snapshot.
-func (b *Bridge) newTopic(name string, id [16]byte, streams []engine.StreamNo, configs map[string]string) *Topic {
+func (c *catalog) newTopic(name string, id [16]byte, streams []engine.StreamNo, configs map[string]string) *Topic {
 	return &Topic{
 		Name: name, ID: id, Streams: streams, Configs: configs,
-		settings: b.settingsOf(configs), turns: new(atomic.Uint32), made: b.now(),
+		settings: c.conf.settingsOf(configs), turns: new(atomic.Uint32), made: c.now(),
 	}
 }
 
 // with makes the next snapshot of a topic.
-func (b *Bridge) with(t *Topic, streams []engine.StreamNo, configs map[string]string) *Topic {
+func (c *catalog) with(t *Topic, streams []engine.StreamNo, configs map[string]string) *Topic {
 	next := *t
-	next.Streams, next.Configs, next.settings = streams, configs, b.settingsOf(configs)
+	next.Streams, next.Configs, next.settings = streams, configs, c.conf.settingsOf(configs)
 	return &next
 }
 
@@ -182,8 +184,7 @@ func newTopicID() [16]byte {
 
 // DropKey deletes a topic with all its streams within a turn (DEL); false when there is none. ErrPartitionKey on `T#p`.
 // For N > 1 partitions the shards commit one by one; what a crash leaves half done is mended at Open.
-func (b *Bridge) DropKey(t *engine.Turn, key []byte) (bool, error) {
-	c := b.cat
+func (c *catalog) DropKey(t *engine.Turn, key []byte) (bool, error) {
 	c.mu.Lock()
 	topic := c.byName[string(key)]
 	if topic == nil {
@@ -194,17 +195,17 @@ func (b *Bridge) DropKey(t *engine.Turn, key []byte) (bool, error) {
 		}
 		return false, nil
 	}
-	err := b.drop(t, topic)
+	err := c.drop(t, topic)
 	c.mu.Unlock()
 	if err != nil {
 		return false, err
 	}
-	b.eng.WakeName(topic.Name)
+	c.eng.WakeName(topic.Name)
 	return true, nil
 }
 
 // drop deletes the record first, then the streams. c.mu is held.
-func (b *Bridge) drop(t *engine.Turn, topic *Topic) error {
+func (c *catalog) drop(t *engine.Turn, topic *Topic) error {
 	name := []byte(topic.Name)
 	if err := t.DeleteRecord(name, spaceTopics, name); err != nil {
 		return err
@@ -214,31 +215,29 @@ func (b *Bridge) drop(t *engine.Turn, topic *Topic) error {
 			return err
 		}
 	}
-	b.cat.remove(topic)
+	c.remove(topic)
 	return nil
 }
 
 // DropAll deletes all topics (FLUSHALL).
-func (b *Bridge) DropAll(t *engine.Turn) error {
-	c := b.cat
+func (c *catalog) DropAll(t *engine.Turn) error {
 	c.mu.Lock()
 	topics := slices.Collect(maps.Values(c.byName))
 	var err error
 	for _, topic := range topics {
-		if err = b.drop(t, topic); err != nil {
+		if err = c.drop(t, topic); err != nil {
 			break
 		}
 	}
 	c.mu.Unlock()
 	for _, topic := range topics {
-		b.eng.WakeName(topic.Name)
+		c.eng.WakeName(topic.Name)
 	}
 	return err
 }
 
 // Topics lists all topics in byte order of the name. The slice is shared: not to be changed.
-func (b *Bridge) Topics() []*Topic {
-	c := b.cat
+func (c *catalog) Topics() []*Topic {
 	c.mu.RLock()
 	list := c.sorted
 	c.mu.RUnlock()
@@ -258,33 +257,33 @@ func (b *Bridge) Topics() []*Topic {
 }
 
 // TopicCount is the number of topics (DBSIZE).
-func (b *Bridge) TopicCount() int {
-	b.cat.mu.RLock()
-	defer b.cat.mu.RUnlock()
-	return len(b.cat.byName)
+func (c *catalog) TopicCount() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.byName)
 }
 
 // Topic finds a topic by name.
-func (b *Bridge) Topic(name string) (*Topic, bool) {
-	b.cat.mu.RLock()
-	t := b.cat.byName[name]
-	b.cat.mu.RUnlock()
+func (c *catalog) Topic(name string) (*Topic, bool) {
+	c.mu.RLock()
+	t := c.byName[name]
+	c.mu.RUnlock()
 	return t, t != nil
 }
 
 // TopicByID finds a topic by ID.
-func (b *Bridge) TopicByID(id [16]byte) (*Topic, bool) {
-	b.cat.mu.RLock()
-	t := b.cat.byID[id]
-	b.cat.mu.RUnlock()
+func (c *catalog) TopicByID(id [16]byte) (*Topic, bool) {
+	c.mu.RLock()
+	t := c.byID[id]
+	c.mu.RUnlock()
 	return t, t != nil
 }
 
 // TopicOf says which partition of which topic a stream is.
-func (b *Bridge) TopicOf(no engine.StreamNo) (*Topic, int32, bool) {
-	b.cat.mu.RLock()
-	at, ok := b.cat.byStream[no]
-	b.cat.mu.RUnlock()
+func (c *catalog) TopicOf(no engine.StreamNo) (*Topic, int32, bool) {
+	c.mu.RLock()
+	at, ok := c.byStream[no]
+	c.mu.RUnlock()
 	return at.topic, at.partition, ok
 }
 

@@ -14,23 +14,23 @@ import (
 // record, or a deletion that lost its record first), and a topic whose record names a
 // stream that is not there gets an empty one (a deletion that lost a stream first;
 // nobody was told that it was done).
-func (b *Bridge) loadCatalog(ctx context.Context) error {
+func (c *catalog) loadCatalog(ctx context.Context) error {
 	present := make(map[engine.StreamNo]bool)
-	if err := b.eng.EachStream(func(no engine.StreamNo, key []byte) error {
+	if err := c.eng.EachStream(func(no engine.StreamNo, key []byte) error {
 		present[no] = true
 		return nil
 	}); err != nil {
 		return fmt.Errorf("bridge: list streams: %w", err)
 	}
 	var maimed []*Topic
-	err := b.eng.EachRecord(spaceTopics, func(name, value []byte) error {
+	err := c.eng.EachRecord(spaceTopics, func(name, value []byte) error {
 		rec, err := parseTopicRecord(value)
 		if err != nil {
 			return fmt.Errorf("topic %q: %w", name, err)
 		}
 		t := &Topic{
 			Name: string(name), ID: rec.id, Streams: rec.streams, Configs: rec.configs,
-			settings: b.settingsOf(rec.configs), turns: new(atomic.Uint32),
+			settings: c.conf.settingsOf(rec.configs), turns: new(atomic.Uint32),
 		}
 		whole := true
 		for _, no := range rec.streams {
@@ -40,7 +40,7 @@ func (b *Bridge) loadCatalog(ctx context.Context) error {
 		if !whole {
 			maimed = append(maimed, t)
 		}
-		b.cat.put(t)
+		c.put(t)
 		return nil
 	})
 	if err != nil {
@@ -49,15 +49,15 @@ func (b *Bridge) loadCatalog(ctx context.Context) error {
 	if len(present) == 0 && len(maimed) == 0 {
 		return nil
 	}
-	turn := b.eng.Begin(engine.Durable)
+	turn := c.eng.Begin(engine.Durable)
 	for no := range present {
-		b.o.Logger.Warn("removing a stream that belongs to no topic", "stream", uint64(no))
+		c.o.Logger.Warn("removing a stream that belongs to no topic", "stream", uint64(no))
 		if _, err := turn.Drop(no); err != nil {
 			return fmt.Errorf("bridge: remove orphan: %w", err)
 		}
 	}
 	for _, t := range maimed {
-		if err := b.mend(turn, t); err != nil {
+		if err := c.mend(turn, t); err != nil {
 			return fmt.Errorf("bridge: mend topic %q: %w", t.Name, err)
 		}
 	}
@@ -68,8 +68,8 @@ func (b *Bridge) loadCatalog(ctx context.Context) error {
 }
 
 // mend gives a topic empty streams for those that are gone.
-func (b *Bridge) mend(turn *engine.Turn, t *Topic) error {
-	b.o.Logger.Warn("topic lost partitions in an unfinished deletion; they are empty now", "topic", t.Name)
+func (c *catalog) mend(turn *engine.Turn, t *Topic) error {
+	c.o.Logger.Warn("topic lost partitions in an unfinished deletion; they are empty now", "topic", t.Name)
 	streams := slices.Clone(t.Streams)
 	n := int32(len(streams))
 	for p, no := range streams {
@@ -87,9 +87,9 @@ func (b *Bridge) mend(turn *engine.Turn, t *Topic) error {
 		}
 		streams[p] = fresh
 	}
-	next := b.with(t, streams, t.Configs)
-	b.cat.remove(t)
-	b.cat.put(next)
+	next := c.with(t, streams, t.Configs)
+	c.remove(t)
+	c.put(next)
 	name := []byte(t.Name)
 	return turn.PutRecord(name, spaceTopics, name, appendTopicRecord(nil, next))
 }

@@ -30,13 +30,13 @@ type ConfigChange struct {
 
 // AlterConfigs changes a resource's configurations, durably; all or nothing. With validateOnly nothing is changed. With replace, whatever is not set by
 // changes goes back to its default (the old AlterConfigs).
-func (b *Bridge) AlterConfigs(ctx context.Context, r Resource, changes []ConfigChange, replace, validateOnly bool) error {
-	release, err := b.cat.change(ctx)
+func (c *configs) AlterConfigs(ctx context.Context, r Resource, changes []ConfigChange, replace, validateOnly bool) error {
+	release, err := c.cat.change(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	list, resource, current, err := b.alterable(r)
+	list, resource, current, err := c.alterable(r)
 	if err != nil {
 		return err
 	}
@@ -57,29 +57,29 @@ func (b *Bridge) AlterConfigs(ctx context.Context, r Resource, changes []ConfigC
 	if validateOnly || maps.Equal(current, next) {
 		return nil
 	}
-	turn := b.eng.Begin(engine.Durable)
+	turn := c.eng.Begin(engine.Durable)
 	if r.Type == TopicResource {
-		t, _ := b.Topic(r.Name)
-		return b.republish(ctx, turn, t, b.with(t, t.Streams, next))
+		t, _ := c.cat.Topic(r.Name)
+		return c.cat.republish(ctx, turn, t, c.cat.with(t, t.Streams, next))
 	}
-	if err := b.putSettings(turn, resource, next); err != nil {
+	if err := c.putSettings(turn, resource, next); err != nil {
 		return err
 	}
 	if err := turn.Wait(ctx); err != nil {
 		return err
 	}
-	b.stored.set(resource, next)
+	c.stored.set(resource, next)
 	if r.Type == BrokerResource {
-		b.refreshSettings()
+		c.refreshSettings()
 	}
 	return nil
 }
 
 // alterable finds a resource's list, its record's name (not for topics), and what is set on it.
-func (b *Bridge) alterable(r Resource) (*configList, string, map[string]string, error) {
+func (c *configs) alterable(r Resource) (*configList, string, map[string]string, error) {
 	switch r.Type {
 	case TopicResource:
-		t, ok := b.Topic(r.Name)
+		t, ok := c.cat.Topic(r.Name)
 		if !ok || !t.Visible() {
 			if !LegalName(r.Name) {
 				return nil, "", nil, checkNewName(r.Name)
@@ -90,18 +90,18 @@ func (b *Bridge) alterable(r Resource) (*configList, string, map[string]string, 
 	case BrokerResource:
 		resource := allBrokers
 		if r.Name != "" {
-			if err := b.checkBroker(r.Name); err != nil {
+			if err := c.checkBroker(r.Name); err != nil {
 				return nil, "", nil, err
 			}
 			resource = oneBroker + r.Name
 		}
-		return brokerList(), resource, b.stored.of(resource), nil
+		return brokerList(), resource, c.stored.of(resource), nil
 	case GroupResource:
 		if r.Name == "" {
 			return nil, "", nil, &Refusal{ErrInvalidRequest, "A group's name must not be empty."}
 		}
 		resource := groupPrefix + r.Name
-		return groupList(), resource, b.stored.of(resource), nil
+		return groupList(), resource, c.stored.of(resource), nil
 	}
 	return nil, "", nil, unknownResource(r.Type)
 }
@@ -166,7 +166,7 @@ func alterList(have, given []string, op AlterOp) string {
 }
 
 // topicConfigs validates the configurations of a new topic.
-func (b *Bridge) topicConfigs(values []ConfigValue) (map[string]string, error) {
+func (c *configs) topicConfigs(values []ConfigValue) (map[string]string, error) {
 	m := make(map[string]string, len(values))
 	for _, v := range values {
 		if v.Value == nil {
@@ -180,11 +180,11 @@ func (b *Bridge) topicConfigs(values []ConfigValue) (map[string]string, error) {
 }
 
 // refreshSettings parses all topics' settings anew after a broker's default changed. The right to change is held.
-func (b *Bridge) refreshSettings() {
-	c := b.cat
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range slices.Collect(maps.Values(c.byName)) {
-		c.put(b.with(t, t.Streams, t.Configs))
+func (c *configs) refreshSettings() {
+	cat := c.cat
+	cat.mu.Lock()
+	defer cat.mu.Unlock()
+	for _, t := range slices.Collect(maps.Values(cat.byName)) {
+		cat.put(cat.with(t, t.Streams, t.Configs))
 	}
 }

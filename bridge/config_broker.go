@@ -48,8 +48,8 @@ var brokerList = sync.OnceValue(func() *configList {
 })
 
 // brokerStart are the values that the process was started with.
-func (b *Bridge) brokerStart() map[string]string {
-	o := &b.o
+func (c *configs) brokerStart() map[string]string {
+	o := &c.o
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	node := strconv.Itoa(int(o.NodeID))
 	m := map[string]string{
@@ -70,6 +70,3 @@ func (b *Bridge) brokerStart() map[string]string {
 	}
 	return m
 }
-
-// AutoCreates says whether clients may create topics by asking for them.
-func (b *Bridge) AutoCreates() bool { return b.o.AutoCreate }

@@ -42,32 +42,32 @@ type ConfigSynonym struct {
 }
 
 // DescribeConfigs lists a resource's configurations in order of the name: those in names, or all when names is nil.
-func (b *Bridge) DescribeConfigs(r Resource, names []string) ([]DescribedConfig, error) {
+func (c *configs) DescribeConfigs(r Resource, names []string) ([]DescribedConfig, error) {
 	var all []DescribedConfig
 	switch r.Type {
 	case TopicResource:
-		t, ok := b.Topic(r.Name)
+		t, ok := c.cat.Topic(r.Name)
 		if !ok || !t.Visible() {
 			if !LegalName(r.Name) {
 				return nil, checkNewName(r.Name)
 			}
 			return nil, &Refusal{ErrUnknownTopic, "This server does not host this topic-partition."}
 		}
-		all = b.DescribeTopic(t)
+		all = c.DescribeTopic(t)
 	case BrokerResource:
 		if r.Name == "" {
-			all = b.describeAllBrokers()
+			all = c.describeAllBrokers()
 			break
 		}
-		if err := b.checkBroker(r.Name); err != nil {
+		if err := c.checkBroker(r.Name); err != nil {
 			return nil, err
 		}
-		all = describe(brokerList(), nil, b.brokerSources())
+		all = describe(brokerList(), nil, c.brokerSources())
 	case GroupResource:
 		if r.Name == "" {
 			return nil, &Refusal{ErrInvalidRequest, "A group's name must not be empty."}
 		}
-		all = describe(groupList(), []sourced{{b.stored.of(groupPrefix + r.Name), FromGroup}}, b.brokerSources())
+		all = describe(groupList(), []sourced{{c.stored.of(groupPrefix + r.Name), FromGroup}}, c.brokerSources())
 	default:
 		return nil, unknownResource(r.Type)
 	}
@@ -82,21 +82,21 @@ func unknownResource(t ResourceType) error {
 }
 
 // checkBroker refuses other brokers' ids.
-func (b *Bridge) checkBroker(name string) error {
-	if id, err := strconv.ParseInt(name, 10, 32); err != nil || int32(id) != b.o.NodeID {
-		return &Refusal{ErrInvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d or empty string, but received %s", b.o.NodeID, name)}
+func (c *configs) checkBroker(name string) error {
+	if id, err := strconv.ParseInt(name, 10, 32); err != nil || int32(id) != c.o.NodeID {
+		return &Refusal{ErrInvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d or empty string, but received %s", c.o.NodeID, name)}
 	}
 	return nil
 }
 
 // DescribeTopic lists a topic's configurations.
-func (b *Bridge) DescribeTopic(t *Topic) []DescribedConfig {
-	return describe(topicList(), []sourced{{t.Configs, FromTopic}}, b.brokerSources())
+func (c *configs) DescribeTopic(t *Topic) []DescribedConfig {
+	return describe(topicList(), []sourced{{t.Configs, FromTopic}}, c.brokerSources())
 }
 
 // describeAllBrokers lists what was set on all brokers, and nothing else, as Kafka does.
-func (b *Bridge) describeAllBrokers() []DescribedConfig {
-	set := b.stored.of(allBrokers)
+func (c *configs) describeAllBrokers() []DescribedConfig {
+	set := c.stored.of(allBrokers)
 	all := describe(brokerList(), nil, []sourced{{set, FromDefaultBroker}})
 	all = slices.DeleteFunc(all, func(d DescribedConfig) bool { _, ok := set[d.Name]; return !ok })
 	for i := range all {

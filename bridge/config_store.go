@@ -20,6 +20,13 @@ type configStore struct {
 	byResource map[string]map[string]string
 }
 
+// configs are what can be configured, and what is.
+type configs struct {
+	*core
+	cat    *catalog
+	stored configStore
+}
+
 const configRecordVersion = 1
 
 const (
@@ -49,8 +56,8 @@ func (s *configStore) set(resource string, configs map[string]string) {
 }
 
 // loadSettings reads the records.
-func (b *Bridge) loadSettings() error {
-	return b.eng.EachRecord(spaceSettings, func(name, value []byte) error {
+func (c *configs) loadSettings() error {
+	return c.eng.EachRecord(spaceSettings, func(name, value []byte) error {
 		resource := string(name)
 		if resource != allBrokers && !strings.HasPrefix(resource, oneBroker) && !strings.HasPrefix(resource, groupPrefix) {
 			return nil
@@ -59,7 +66,7 @@ func (b *Bridge) loadSettings() error {
 		if err != nil {
 			return fmt.Errorf("bridge: settings of %q: %w", resource, err)
 		}
-		b.stored.set(resource, configs)
+		c.stored.set(resource, configs)
 		return nil
 	})
 }
@@ -81,7 +88,7 @@ func parseConfigRecord(value []byte) (map[string]string, error) {
 }
 
 // putSettings writes a resource's record.
-func (b *Bridge) putSettings(turn *engine.Turn, resource string, configs map[string]string) error {
+func (c *configs) putSettings(turn *engine.Turn, resource string, configs map[string]string) error {
 	name := []byte(resource)
 	if len(configs) == 0 {
 		return turn.DeleteRecord(name, spaceSettings, name)
@@ -90,11 +97,11 @@ func (b *Bridge) putSettings(turn *engine.Turn, resource string, configs map[str
 }
 
 // brokerSources are the broker's settings at run time, strongest first.
-func (b *Bridge) brokerSources() []sourced {
+func (c *configs) brokerSources() []sourced {
 	return []sourced{
-		{b.stored.of(oneBroker + strconv.Itoa(int(b.o.NodeID))), FromBroker},
-		{b.stored.of(allBrokers), FromDefaultBroker},
-		{b.brokerStart(), FromStart},
+		{c.stored.of(oneBroker + strconv.Itoa(int(c.o.NodeID))), FromBroker},
+		{c.stored.of(allBrokers), FromDefaultBroker},
+		{c.brokerStart(), FromStart},
 	}
 }
 

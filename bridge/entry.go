@@ -49,7 +49,7 @@ func (w *walk) done() {
 
 // EachEntry calls fn for the living entries of a run, oldest first or newest first, until fn returns false. Native entries cost no allocation per
 // entry; Kafka batches are decoded (dictionary 4).
-func (b *Bridge) EachEntry(run *engine.Run, reverse bool, fn func(*Entry) bool) error {
+func (l *logs) EachEntry(run *engine.Run, reverse bool, fn func(*Entry) bool) error {
 	w := walks.Get().(*walk)
 	defer w.done()
 	each := fn
@@ -60,7 +60,7 @@ func (b *Bridge) EachEntry(run *engine.Run, reverse bool, fn func(*Entry) bool) 
 	if run.Block.Kind == engine.Entries {
 		err = w.native(run, reverse, each)
 	} else {
-		err = b.batched(w, run, reverse, each)
+		err = l.batched(w, run, reverse, each)
 	}
 	if err == nil && reverse {
 		w.backward(fn)
@@ -95,13 +95,13 @@ func (w *walk) native(run *engine.Run, reverse bool, fn func(*Entry) bool) error
 }
 
 // batched walks a Kafka batch.
-func (b *Bridge) batched(w *walk, run *engine.Run, reverse bool, fn func(*Entry) bool) error {
-	if b.o.Codec == nil {
+func (l *logs) batched(w *walk, run *engine.Run, reverse bool, fn func(*Entry) bool) error {
+	if l.o.Codec == nil {
 		return errNoCodec
 	}
 	block := &run.Block
 	from := int(max(run.From-block.Base, 0))
-	return b.o.Codec.Decode(block.Payload, from, func(i int, r *Record) bool {
+	return l.o.Codec.Decode(block.Payload, from, func(i int, r *Record) bool {
 		// The position, not the record's own offset, counts: the engine knows the base.
 		offset := block.Base + int64(i)
 		if offset > run.To {

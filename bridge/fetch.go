@@ -20,8 +20,8 @@ type Fetched struct {
 // one with deleted entries is rewritten; entries that Redis wrote are encoded from offset on. Where all that lies
 // between offset and the high watermark is deleted, one batch without records carries the consumer over it.
 // ErrOffsetOutside (the ends are valid then), ErrNoStream.
-func (b *Bridge) Fetch(t *Topic, no engine.StreamNo, offset int64, maxBytes int, atLeastOne bool) (Fetched, error) {
-	got, err := b.eng.Fetch(no, offset, max(maxBytes, 1))
+func (l *logs) Fetch(t *Topic, no engine.StreamNo, offset int64, maxBytes int, atLeastOne bool) (Fetched, error) {
+	got, err := l.eng.Fetch(no, offset, max(maxBytes, 1))
 	out := Fetched{Ends: Ends{got.Start, got.HighWater, got.Next}, Last: offset - 1}
 	if err != nil {
 		return out, err
@@ -35,14 +35,14 @@ func (b *Bridge) Fetch(t *Topic, no engine.StreamNo, offset int64, maxBytes int,
 	}
 	if len(got.Blocks) == 0 {
 		if offset < got.HighWater {
-			err = b.bridgeGap(&out, offset, got.HighWater-1)
+			err = l.bridgeGap(&out, offset, got.HighWater-1)
 		}
 		return out, err
 	}
 	out.Records = make([][]byte, 0, len(got.Blocks))
 	for i := range got.Blocks {
 		run := &got.Blocks[i]
-		bytes, err := b.blockBytes(t, no, run, offset)
+		bytes, err := l.blockBytes(t, no, run, offset)
 		if err != nil {
 			// What is damaged ends the answer; what came before it is good.
 			if i > 0 {
@@ -58,11 +58,11 @@ func (b *Bridge) Fetch(t *Topic, no engine.StreamNo, offset int64, maxBytes int,
 }
 
 // bridgeGap answers with a batch of no records that ends at last.
-func (b *Bridge) bridgeGap(out *Fetched, offset, last int64) error {
-	if b.o.Codec == nil {
+func (l *logs) bridgeGap(out *Fetched, offset, last int64) error {
+	if l.o.Codec == nil {
 		return errNoCodec
 	}
-	bytes, err := b.o.Codec.Encode(nil, offset, last, LeaderEpoch, nil)
+	bytes, err := l.o.Codec.Encode(nil, offset, last, LeaderEpoch, nil)
 	if err != nil {
 		return err
 	}
@@ -71,36 +71,36 @@ func (b *Bridge) bridgeGap(out *Fetched, offset, last int64) error {
 }
 
 // blockBytes is a block as consumers get it.
-func (b *Bridge) blockBytes(t *Topic, no engine.StreamNo, run *engine.Run, offset int64) ([]byte, error) {
+func (l *logs) blockBytes(t *Topic, no engine.StreamNo, run *engine.Run, offset int64) ([]byte, error) {
 	if run.Block.Kind == engine.Batched && run.Marks == nil {
 		return run.Block.Payload, nil
 	}
-	if b.o.Codec == nil {
+	if l.o.Codec == nil {
 		return nil, errNoCodec
 	}
 	if run.Block.Kind == engine.Batched {
-		return b.o.Codec.Rewrite(run.Block.Payload, run.Living)
+		return l.o.Codec.Rewrite(run.Block.Payload, run.Living)
 	}
 	from := max(offset, run.From)
 	key := encodedKey{no: no, from: from, to: run.To, keyField: t.settings.keyField, headers: t.settings.headersFormat}
 	if run.Marks == nil {
-		if bytes := b.encoded.get(key); bytes != nil {
+		if bytes := l.encoded.get(key); bytes != nil {
 			return bytes, nil
 		}
 	}
-	bytes, err := b.encode(t, run, from)
+	bytes, err := l.encode(t, run, from)
 	if err == nil && run.Marks == nil {
-		b.encoded.put(key, bytes)
+		l.encoded.put(key, bytes)
 	}
 	return bytes, err
 }
 
 // encode writes the living entries of a native block from an offset on as one batch.
-func (b *Bridge) encode(t *Topic, run *engine.Run, from int64) ([]byte, error) {
+func (l *logs) encode(t *Topic, run *engine.Run, from int64) ([]byte, error) {
 	records := make([]Record, 0, run.To-from+1)
 	cut := *run
 	cut.From = from
-	err := b.EachEntry(&cut, false, func(e *Entry) bool {
+	err := l.EachEntry(&cut, false, func(e *Entry) bool {
 		records = append(records, Record{Offset: e.Offset, Timestamp: recordTime(e.ID)})
 		t.settings.toRecord(&records[len(records)-1], e.Fields)
 		return true
@@ -108,17 +108,8 @@ func (b *Bridge) encode(t *Topic, run *engine.Run, from int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.o.Codec.Encode(nil, from, run.To, LeaderEpoch, records)
+	return l.o.Codec.Encode(nil, from, run.To, LeaderEpoch, records)
 }
 
 // IsOutside says that an error means an offset outside the log.
 func IsOutside(err error) bool { return errors.Is(err, engine.ErrOffsetRange) }
-
-// Park registers a waiter at streams; see engine.Park.
-func (b *Bridge) Park(w *Waiter, places []Place) { b.eng.Park(w, places) }
-
-// Rearm lets a woken waiter be woken again.
-func (b *Bridge) Rearm(w *Waiter) { b.eng.Rearm(w) }
-
-// Unpark removes a waiter from all its places.
-func (b *Bridge) Unpark(w *Waiter) { b.eng.Unpark(w) }

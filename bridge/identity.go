@@ -10,33 +10,33 @@ import (
 )
 
 // NodeID is this broker's id.
-func (b *Bridge) NodeID() int32 { return b.o.NodeID }
+func (c *core) NodeID() int32 { return c.o.NodeID }
 
 // ClusterID names the cluster: stable for the life of a data directory.
-func (b *Bridge) ClusterID() string { return b.o.ClusterID }
+func (c *core) ClusterID() string { return c.o.ClusterID }
 
 // clusterIDName is the settings record that holds a cluster ID made here: version 1, text.
 var clusterIDName = []byte("cluster-id")
 
 // nameCluster gives the cluster its ID when the options do not: 22 characters of base64, kept in storage.
-func (b *Bridge) nameCluster(ctx context.Context) error {
-	if b.o.ClusterID != "" {
+func (c *core) nameCluster(ctx context.Context) error {
+	if c.o.ClusterID != "" {
 		return nil
 	}
-	err := b.eng.EachRecord(spaceSettings, func(name, value []byte) error {
+	err := c.eng.EachRecord(spaceSettings, func(name, value []byte) error {
 		if string(name) == string(clusterIDName) && len(value) > 1 && value[0] == 1 {
-			b.o.ClusterID = string(value[1:])
+			c.o.ClusterID = string(value[1:])
 		}
 		return nil
 	})
-	if err != nil || b.o.ClusterID != "" {
+	if err != nil || c.o.ClusterID != "" {
 		return err
 	}
 	var id [16]byte
 	rand.Read(id[:])
-	b.o.ClusterID = base64.RawURLEncoding.EncodeToString(id[:])
-	turn := b.eng.Begin(engine.Written)
-	if err := turn.PutRecord(clusterIDName, spaceSettings, clusterIDName, append([]byte{1}, b.o.ClusterID...)); err != nil {
+	c.o.ClusterID = base64.RawURLEncoding.EncodeToString(id[:])
+	turn := c.eng.Begin(engine.Written)
+	if err := turn.PutRecord(clusterIDName, spaceSettings, clusterIDName, append([]byte{1}, c.o.ClusterID...)); err != nil {
 		return fmt.Errorf("bridge: name the cluster: %w", err)
 	}
 	if err := turn.Wait(ctx); err != nil {

@@ -13,27 +13,27 @@ type Ends struct {
 }
 
 // Ends answers a partition's ends. ErrNoStream.
-func (b *Bridge) Ends(no engine.StreamNo) (Ends, error) {
-	start, hw, next, err := b.eng.Offsets(no)
+func (l *logs) Ends(no engine.StreamNo) (Ends, error) {
+	start, hw, next, err := l.eng.Offsets(no)
 	return Ends{start, hw, next}, err
 }
 
 // OffsetAtTime finds the first record that consumers see with a timestamp of at least ms; false when there is none.
-func (b *Bridge) OffsetAtTime(t *Topic, no engine.StreamNo, ms int64) (offset, timestamp int64, ok bool, err error) {
-	run, ok, err := b.eng.BlockAtTime(no, ms)
+func (l *logs) OffsetAtTime(t *Topic, no engine.StreamNo, ms int64) (offset, timestamp int64, ok bool, err error) {
+	run, ok, err := l.eng.BlockAtTime(no, ms)
 	for ok && err == nil {
-		if offset, timestamp, ok, err = b.firstIn(&run, ms); ok || err != nil {
+		if offset, timestamp, ok, err = l.firstIn(&run, ms); ok || err != nil {
 			return offset, timestamp, ok, err
 		}
 		// The record that reached ms is deleted: a later block has the answer.
-		run, ok, err = b.nextRun(no, run.Block.Last+1)
+		run, ok, err = l.nextRun(no, run.Block.Last+1)
 	}
 	return 0, 0, false, err
 }
 
 // nextRun is the first block at or after an offset.
-func (b *Bridge) nextRun(no engine.StreamNo, offset int64) (engine.Run, bool, error) {
-	f, err := b.eng.Fetch(no, offset, 1)
+func (l *logs) nextRun(no engine.StreamNo, offset int64) (engine.Run, bool, error) {
+	f, err := l.eng.Fetch(no, offset, 1)
 	if err == engine.ErrOffsetRange {
 		return engine.Run{}, false, nil
 	}
@@ -44,14 +44,14 @@ func (b *Bridge) nextRun(no engine.StreamNo, offset int64) (engine.Run, bool, er
 }
 
 // MaxTimeOffset finds the first record with the largest timestamp (ListOffsets -3); false in an empty log.
-func (b *Bridge) MaxTimeOffset(no engine.StreamNo) (offset, timestamp int64, ok bool, err error) {
-	run, ok, err := b.eng.MaxTimeBlock(no)
+func (l *logs) MaxTimeOffset(no engine.StreamNo) (offset, timestamp int64, ok bool, err error) {
+	run, ok, err := l.eng.MaxTimeBlock(no)
 	if !ok || err != nil {
 		return 0, 0, false, err
 	}
 	timestamp = -1
 	found := false
-	err = b.eachTime(&run, func(at, ms int64) bool {
+	err = l.eachTime(&run, func(at, ms int64) bool {
 		if !found || ms > timestamp {
 			offset, timestamp, found = at, ms, true
 		}
@@ -61,8 +61,8 @@ func (b *Bridge) MaxTimeOffset(no engine.StreamNo) (offset, timestamp int64, ok 
 }
 
 // firstIn is the first living record of a run that reaches ms.
-func (b *Bridge) firstIn(run *engine.Run, ms int64) (offset, timestamp int64, ok bool, err error) {
-	err = b.eachTime(run, func(at, time int64) bool {
+func (l *logs) firstIn(run *engine.Run, ms int64) (offset, timestamp int64, ok bool, err error) {
+	err = l.eachTime(run, func(at, time int64) bool {
 		if time >= ms {
 			offset, timestamp, ok = at, time, true
 		}
@@ -72,7 +72,7 @@ func (b *Bridge) firstIn(run *engine.Run, ms int64) (offset, timestamp int64, ok
 }
 
 // eachTime calls fn with offset and record timestamp of a run's living records.
-func (b *Bridge) eachTime(run *engine.Run, fn func(offset, ms int64) bool) error {
+func (l *logs) eachTime(run *engine.Run, fn func(offset, ms int64) bool) error {
 	inside := func(offset int64) bool {
 		return offset >= run.From && offset <= run.To && run.Living(offset)
 	}
@@ -85,10 +85,10 @@ func (b *Bridge) eachTime(run *engine.Run, fn func(offset, ms int64) bool) error
 		}
 		return it.Err()
 	}
-	if b.o.Codec == nil {
+	if l.o.Codec == nil {
 		return errNoCodec
 	}
-	return b.o.Codec.Decode(run.Block.Payload, int(max(run.From-run.Block.Base, 0)), func(i int, r *Record) bool {
+	return l.o.Codec.Decode(run.Block.Payload, int(max(run.From-run.Block.Base, 0)), func(i int, r *Record) bool {
 		offset := run.Block.Base + int64(i)
 		return !inside(offset) || fn(offset, r.Timestamp)
 	})

@@ -25,12 +25,6 @@ func (t *Topic) BatchRules(now int64) BatchRules {
 	return r
 }
 
-// Now is the bridge's clock, ms.
-func (b *Bridge) Now() int64 { return b.now() }
-
-// Begin starts a turn of the engine.
-func (b *Bridge) Begin(level Level) *Turn { return b.eng.Begin(level) }
-
 // Stream is the stream of a partition; false when there is none.
 func (t *Topic) Stream(partition int32) (engine.StreamNo, bool) {
 	if partition < 0 || int(partition) >= len(t.Streams) {

@@ -25,8 +25,8 @@ type producerIDs struct {
 }
 
 // loadProducerIDs reads where the next block begins.
-func (b *Bridge) loadProducerIDs() error {
-	return b.eng.EachRecord(spaceProducerIDs, func(name, value []byte) error {
+func (l *logs) loadProducerIDs() error {
+	return l.eng.EachRecord(spaceProducerIDs, func(name, value []byte) error {
 		if string(name) != string(producerIDsName) {
 			return nil
 		}
@@ -37,18 +37,18 @@ func (b *Bridge) loadProducerIDs() error {
 		if n <= 0 || v > 1<<63-1-idBlock {
 			return fmt.Errorf("bridge: producer IDs: %w", errRecord)
 		}
-		b.ids.block = int64(v)
+		l.ids.block = int64(v)
 		return nil
 	})
 }
 
 // NextProducerID gives a producer ID that was never given before, by this process or an earlier one.
-func (b *Bridge) NextProducerID(ctx context.Context) (int64, error) {
-	p := &b.ids
+func (l *logs) NextProducerID(ctx context.Context) (int64, error) {
+	p := &l.ids
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == p.end {
-		turn := b.eng.Begin(engine.Durable)
+		turn := l.eng.Begin(engine.Durable)
 		value := binary.AppendUvarint([]byte{1}, uint64(p.block+idBlock))
 		if err := turn.PutRecord(producerIDsName, spaceProducerIDs, producerIDsName, value); err != nil {
 			return 0, err

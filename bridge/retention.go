@@ -7,28 +7,31 @@ import (
 	"weir/engine"
 )
 
-// sweeper removes what retention.ms and retention.bytes say may go, every
+// retention removes what retention.ms and retention.bytes say may go, every
 // Options.RetentionCheck.
-type sweeper struct {
-	stop context.CancelFunc
+type retention struct {
+	*core
+	cat  *catalog
+	logs *logs
+	stop context.CancelFunc // nil: never started
 	done chan struct{}
 }
 
-func (b *Bridge) startSweeper() {
-	if b.o.RetentionCheck < 0 {
+func (r *retention) start() {
+	if r.o.RetentionCheck < 0 {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b.sweeper = sweeper{cancel, make(chan struct{})}
+	r.stop, r.done = cancel, make(chan struct{})
 	go func() {
-		defer close(b.sweeper.done)
-		tick := time.NewTicker(b.o.RetentionCheck)
+		defer close(r.done)
+		tick := time.NewTicker(r.o.RetentionCheck)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				if err := b.Sweep(ctx, b.now()); err != nil && ctx.Err() == nil {
-					b.o.Logger.Error("retention failed", "error", err)
+				if err := r.Sweep(ctx, r.now()); err != nil && ctx.Err() == nil {
+					r.o.Logger.Error("retention failed", "error", err)
 				}
 			case <-ctx.Done():
 				return
@@ -37,22 +40,22 @@ func (b *Bridge) startSweeper() {
 	}()
 }
 
-func (b *Bridge) stopSweeper() {
-	if b.sweeper.stop != nil {
-		b.sweeper.stop()
-		<-b.sweeper.done
+func (r *retention) end() {
+	if r.stop != nil {
+		r.stop()
+		<-r.done
 	}
 }
 
 // Sweep applies retention to all topics as of a moment, ms. One topic's trims share commits.
-func (b *Bridge) Sweep(ctx context.Context, now int64) error {
-	turn := b.eng.Begin(engine.Written)
-	for _, t := range b.Topics() {
+func (r *retention) Sweep(ctx context.Context, now int64) error {
+	turn := r.eng.Begin(engine.Written)
+	for _, t := range r.cat.Topics() {
 		if !t.settings.deletes || t.settings.retentionMS < 0 && t.settings.retentionBytes < 0 {
 			continue
 		}
 		for _, no := range t.Streams {
-			if err := b.sweepStream(turn, &t.settings, no, now); err != nil && err != engine.ErrNoStream {
+			if err := r.sweepStream(turn, &t.settings, no, now); err != nil && err != engine.ErrNoStream {
 				return err
 			}
 		}
@@ -64,8 +67,8 @@ func (b *Bridge) Sweep(ctx context.Context, now int64) error {
 }
 
 // sweepStream trims one partition.
-func (b *Bridge) sweepStream(turn *engine.Turn, s *settings, no engine.StreamNo, now int64) error {
-	ends, err := b.Ends(no)
+func (r *retention) sweepStream(turn *engine.Turn, s *settings, no engine.StreamNo, now int64) error {
+	ends, err := r.logs.Ends(no)
 	if err != nil || ends.Start >= ends.HighWater {
 		return err
 	}
@@ -73,7 +76,7 @@ func (b *Bridge) sweepStream(turn *engine.Turn, s *settings, no engine.StreamNo,
 	if s.retentionMS >= 0 {
 		// Blocks go in order, each once all its records are old: up to the first block by
 		// which a record is young enough.
-		run, ok, err := b.eng.BlockAtTime(no, now-s.retentionMS)
+		run, ok, err := r.eng.BlockAtTime(no, now-s.retentionMS)
 		switch {
 		case err != nil:
 			return err
@@ -84,7 +87,7 @@ func (b *Bridge) sweepStream(turn *engine.Turn, s *settings, no engine.StreamNo,
 		}
 	}
 	if s.retentionBytes >= 0 && before < ends.HighWater {
-		if before, err = b.sizeEdge(turn, no, before, s.retentionBytes); err != nil {
+		if before, err = r.sizeEdge(turn, no, before, s.retentionBytes); err != nil {
 			return err
 		}
 	}
@@ -96,14 +99,14 @@ func (b *Bridge) sweepStream(turn *engine.Turn, s *settings, no engine.StreamNo,
 }
 
 // sizeEdge is the first offset to keep so that at least limit bytes stay: blocks go while what is left has as many.
-func (b *Bridge) sizeEdge(turn *engine.Turn, no engine.StreamNo, from, limit int64) (int64, error) {
+func (r *retention) sizeEdge(turn *engine.Turn, no engine.StreamNo, from, limit int64) (int64, error) {
 	st, err := turn.Stat(no)
 	if err != nil {
 		return from, err
 	}
 	excess := st.Bytes - limit
 	for excess > 0 {
-		f, err := b.eng.Fetch(no, from, 1<<20)
+		f, err := r.eng.Fetch(no, from, 1<<20)
 		if err != nil || len(f.Blocks) == 0 {
 			return from, err
 		}

@@ -46,7 +46,7 @@ func (t *Topic) partition(p int32) Route {
 
 // Partition routes an entry of a hash-routed topic by the key of the record that the entry is (dictionary 4): murmur2
 // as Kafka's default partitioner; without a key, partitions take turns.
-func (b *Bridge) Partition(t *Topic, fields [][]byte) int32 {
+func (l *logs) Partition(t *Topic, fields [][]byte) int32 {
 	n := uint32(len(t.Streams))
 	if key, ok := keyOf(fields, t.settings.keyField); ok {
 		return int32((murmur2(key) & 0x7fffffff) % n)

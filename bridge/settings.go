@@ -21,8 +21,8 @@ type settings struct {
 }
 
 // settingsOf parses a topic's configurations over the broker's defaults. They were validated when they were set.
-func (b *Bridge) settingsOf(configs map[string]string) settings {
-	sources := b.brokerSources()
+func (c *configs) settingsOf(configs map[string]string) settings {
+	sources := c.brokerSources()
 	text := func(name string) string {
 		d := topicList().byName[name]
 		if v, ok := configs[name]; ok {

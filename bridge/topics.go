@@ -35,46 +35,46 @@ type ConfigValue struct {
 
 // CreateTopic makes a topic and answers when it is durable. With validateOnly nothing is made and the
 // topic that is returned has no ID and no streams but the right number of them. The errors are refusals.
-func (b *Bridge) CreateTopic(ctx context.Context, n NewTopic, validateOnly bool) (*Topic, error) {
-	return b.createTopic(ctx, n, validateOnly, engine.Durable)
+func (c *catalog) CreateTopic(ctx context.Context, n NewTopic, validateOnly bool) (*Topic, error) {
+	return c.createTopic(ctx, n, validateOnly, engine.Durable)
 }
 
 // AutoCreate makes a topic that a client asked for by name, with the broker's defaults; the existing one if it is there.
-func (b *Bridge) AutoCreate(ctx context.Context, name string) (*Topic, error) {
-	return b.createTopic(ctx, NewTopic{Name: name, Partitions: Default, Replication: Default}, false, engine.Written)
+func (c *catalog) AutoCreate(ctx context.Context, name string) (*Topic, error) {
+	return c.createTopic(ctx, NewTopic{Name: name, Partitions: Default, Replication: Default}, false, engine.Written)
 }
 
-func (b *Bridge) createTopic(ctx context.Context, n NewTopic, validateOnly bool, level engine.Level) (*Topic, error) {
+func (c *catalog) createTopic(ctx context.Context, n NewTopic, validateOnly bool, level engine.Level) (*Topic, error) {
 	if err := checkNewName(n.Name); err != nil {
 		return nil, err
 	}
-	release, err := b.cat.change(ctx)
+	release, err := c.change(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if t, ok := b.Topic(n.Name); ok {
+	if t, ok := c.Topic(n.Name); ok {
 		return t, &Refusal{ErrTopicExists, fmt.Sprintf("Topic '%s' already exists.", n.Name)}
 	}
-	partitions, err := b.partitionsOf(&n)
+	partitions, err := c.partitionsOf(&n)
 	if err != nil {
 		return nil, err
 	}
-	configs, err := b.topicConfigs(n.Configs)
+	configs, err := c.conf.topicConfigs(n.Configs)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.mayCreate(n.Name, partitions); err != nil {
+	if err := c.mayCreate(n.Name, partitions); err != nil {
 		return nil, err
 	}
 	if validateOnly {
-		return b.newTopic(n.Name, [16]byte{}, make([]engine.StreamNo, partitions), configs), nil
+		return c.newTopic(n.Name, [16]byte{}, make([]engine.StreamNo, partitions), configs), nil
 	}
-	turn := b.eng.Begin(level)
+	turn := c.eng.Begin(level)
 	if partitions == 1 {
-		return b.createSingle(ctx, turn, n.Name, configs)
+		return c.createSingle(ctx, turn, n.Name, configs)
 	}
-	return b.createMany(ctx, turn, n.Name, partitions, configs)
+	return c.createMany(ctx, turn, n.Name, partitions, configs)
 }
 
 // change takes the right to make a change of several commits.
@@ -88,7 +88,7 @@ func (c *catalog) change(ctx context.Context) (release func(), err error) {
 }
 
 // partitionsOf is how many partitions a new topic gets.
-func (b *Bridge) partitionsOf(n *NewTopic) (int32, error) {
+func (c *catalog) partitionsOf(n *NewTopic) (int32, error) {
 	if len(n.Assignment) > 0 {
 		switch {
 		case n.Replication != Default:
@@ -96,25 +96,25 @@ func (b *Bridge) partitionsOf(n *NewTopic) (int32, error) {
 		case n.Partitions != Default:
 			return 0, &Refusal{ErrInvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1."}
 		}
-		return int32(len(n.Assignment)), b.checkAssignment(n.Assignment, 0)
+		return int32(len(n.Assignment)), c.checkAssignment(n.Assignment, 0)
 	}
 	switch {
 	case n.Replication == 0 || n.Replication < Default:
 		return 0, &Refusal{ErrInvalidReplication, "Replication factor must be larger than 0, or -1 to use the default value."}
-	case n.Replication > 1 && !b.o.ClampReplication:
+	case n.Replication > 1 && !c.o.ClampReplication:
 		return 0, &Refusal{ErrInvalidReplication, fmt.Sprintf("Unable to replicate the partition %d time(s): there is one broker.", n.Replication)}
 	case n.Partitions == 0 || n.Partitions < Default:
 		return 0, &Refusal{ErrInvalidPartitions, "Number of partitions must be larger than 0."}
 	case n.Partitions > mostPartitions:
 		return 0, &Refusal{ErrInvalidPartitions, fmt.Sprintf("A topic has at most %d partitions.", mostPartitions)}
 	case n.Partitions == Default:
-		return b.numPartitions(), nil
+		return c.o.NumPartitions, nil
 	}
 	return n.Partitions, nil
 }
 
 // checkAssignment wants partitions from first on, each on this one broker.
-func (b *Bridge) checkAssignment(assignment map[int32][]int32, first int32) error {
+func (c *catalog) checkAssignment(assignment map[int32][]int32, first int32) error {
 	for i, p := range slices.Sorted(maps.Keys(assignment)) {
 		if p != first+int32(i) {
 			return &Refusal{ErrInvalidAssignment, "partitions should be a consecutive 0-based integer sequence"}
@@ -125,7 +125,7 @@ func (b *Bridge) checkAssignment(assignment map[int32][]int32, first int32) erro
 		}
 		seen := make(map[int32]bool)
 		for _, r := range replicas {
-			if r != b.o.NodeID && !b.o.ClampReplication {
+			if r != c.o.NodeID && !c.o.ClampReplication {
 				return &Refusal{ErrInvalidAssignment, fmt.Sprintf("The manual partition assignment includes broker %d, but no such broker is registered.", r)}
 			}
 			if seen[r] {
@@ -138,8 +138,7 @@ func (b *Bridge) checkAssignment(assignment map[int32][]int32, first int32) erro
 }
 
 // mayCreate checks a new name against those that are there.
-func (b *Bridge) mayCreate(name string, partitions int32) error {
-	c := b.cat
+func (c *catalog) mayCreate(name string, partitions int32) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if _, busy := c.reserved[name]; busy {
@@ -163,14 +162,13 @@ func (b *Bridge) mayCreate(name string, partitions int32) error {
 func containsUnderscore(name string) bool { return slices.Contains([]byte(name), '_') }
 
 // createSingle makes a topic of one partition: one commit, visible at once as XADD's are.
-func (b *Bridge) createSingle(ctx context.Context, turn *engine.Turn, name string, configs map[string]string) (*Topic, error) {
-	c := b.cat
+func (c *catalog) createSingle(ctx context.Context, turn *engine.Turn, name string, configs map[string]string) (*Topic, error) {
 	c.mu.Lock()
 	if t := c.byName[name]; t != nil { // XADD was quicker
 		c.mu.Unlock()
 		return t, &Refusal{ErrTopicExists, fmt.Sprintf("Topic '%s' already exists.", name)}
 	}
-	t, err := b.createOne(turn, name, configs)
+	t, err := c.createOne(turn, name, configs)
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -178,15 +176,14 @@ func (b *Bridge) createSingle(ctx context.Context, turn *engine.Turn, name strin
 	if err := turn.Wait(ctx); err != nil {
 		return nil, err
 	}
-	b.eng.WakeName(name)
+	c.eng.WakeName(name)
 	return t, nil
 }
 
 // createMany makes streams and record and publishes the topic when they are committed. The
 // shards commit on their own; a crash between leaves orphans, or a record without some of
 // its streams, and Open mends either: nobody knew of the topic yet.
-func (b *Bridge) createMany(ctx context.Context, turn *engine.Turn, name string, n int32, configs map[string]string) (*Topic, error) {
-	c := b.cat
+func (c *catalog) createMany(ctx context.Context, turn *engine.Turn, name string, n int32, configs map[string]string) (*Topic, error) {
 	c.mu.Lock()
 	if t := c.byName[name]; t != nil {
 		c.mu.Unlock()
@@ -194,7 +191,7 @@ func (b *Bridge) createMany(ctx context.Context, turn *engine.Turn, name string,
 	}
 	c.reserved[name] = struct{}{}
 	c.mu.Unlock()
-	t, err := b.layStreams(turn, name, n, configs)
+	t, err := c.layStreams(turn, name, n, configs)
 	if err == nil {
 		err = turn.Wait(ctx)
 	}
@@ -207,12 +204,12 @@ func (b *Bridge) createMany(ctx context.Context, turn *engine.Turn, name string,
 	if err != nil {
 		return nil, err
 	}
-	b.eng.WakeName(name)
+	c.eng.WakeName(name)
 	return t, nil
 }
 
 // layStreams evaluates the creation of n streams and of the topic's record.
-func (b *Bridge) layStreams(turn *engine.Turn, name string, n int32, configs map[string]string) (*Topic, error) {
+func (c *catalog) layStreams(turn *engine.Turn, name string, n int32, configs map[string]string) (*Topic, error) {
 	streams := make([]engine.StreamNo, 0, n)
 	for p := range n {
 		no, err := layStream(turn, name, p, n)
@@ -221,7 +218,7 @@ func (b *Bridge) layStreams(turn *engine.Turn, name string, n int32, configs map
 		}
 		streams = append(streams, no)
 	}
-	t := b.newTopic(name, newTopicID(), streams, configs)
+	t := c.newTopic(name, newTopicID(), streams, configs)
 	key := []byte(name)
 	return t, turn.PutRecord(key, spaceTopics, key, appendTopicRecord(nil, t))
 }
@@ -236,45 +233,44 @@ func layStream(turn *engine.Turn, name string, p, n int32) (engine.StreamNo, err
 }
 
 // DeleteTopic deletes a topic, durably. ErrUnknownTopic.
-func (b *Bridge) DeleteTopic(ctx context.Context, t *Topic) error {
-	release, err := b.cat.change(ctx)
+func (c *catalog) DeleteTopic(ctx context.Context, t *Topic) error {
+	release, err := c.change(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	turn := b.eng.Begin(engine.Durable)
-	c := b.cat
+	turn := c.eng.Begin(engine.Durable)
 	c.mu.Lock()
 	current := c.byName[t.Name]
 	if current == nil || current.ID != t.ID {
 		c.mu.Unlock()
 		return ErrUnknownTopic
 	}
-	err = b.drop(turn, current)
+	err = c.drop(turn, current)
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	b.eng.WakeName(t.Name)
+	c.eng.WakeName(t.Name)
 	return turn.Wait(ctx)
 }
 
 // GrowTopic raises the number of partitions to count, durably. Hash-routed entries written before stay where they are,
 // as in Kafka. assignment names the new partitions' brokers, nil for none.
-func (b *Bridge) GrowTopic(ctx context.Context, name string, count int32, assignment [][]int32, validateOnly bool) error {
-	release, err := b.cat.change(ctx)
+func (c *catalog) GrowTopic(ctx context.Context, name string, count int32, assignment [][]int32, validateOnly bool) error {
+	release, err := c.change(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	t, ok := b.Topic(name)
+	t, ok := c.Topic(name)
 	if !ok {
 		return &Refusal{ErrUnknownTopic, "This server does not host this topic-partition."}
 	}
-	if err := b.mayGrow(t, count, assignment); err != nil || validateOnly {
+	if err := c.mayGrow(t, count, assignment); err != nil || validateOnly {
 		return err
 	}
-	turn := b.eng.Begin(engine.Durable)
+	turn := c.eng.Begin(engine.Durable)
 	streams := slices.Clone(t.Streams)
 	if len(streams) == 1 {
 		if err := turn.SetModulus(streams[0], 0); err != nil {
@@ -291,11 +287,11 @@ func (b *Bridge) GrowTopic(ctx context.Context, name string, count int32, assign
 	if err := turn.Wait(ctx); err != nil {
 		return err
 	}
-	return b.republish(ctx, turn, t, b.with(t, streams, t.Configs))
+	return c.republish(ctx, turn, t, c.with(t, streams, t.Configs))
 }
 
 // mayGrow checks a growth.
-func (b *Bridge) mayGrow(t *Topic, count int32, assignment [][]int32) error {
+func (c *catalog) mayGrow(t *Topic, count int32, assignment [][]int32) error {
 	have := int32(len(t.Streams))
 	switch {
 	case count == have:
@@ -313,13 +309,13 @@ func (b *Bridge) mayGrow(t *Topic, count int32, assignment [][]int32) error {
 		for i, replicas := range assignment {
 			named[have+int32(i)] = replicas
 		}
-		if err := b.checkAssignment(named, have); err != nil {
+		if err := c.checkAssignment(named, have); err != nil {
 			return err
 		}
 	}
-	b.cat.mu.RLock()
-	defer b.cat.mu.RUnlock()
-	if hidden, yes := b.cat.shadowedBy(t.Name, have, count); yes {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if hidden, yes := c.shadowedBy(t.Name, have, count); yes {
 		return &Refusal{ErrInvalidPartitions, shadowRefusal(t.Name, hidden).Error()}
 	}
 	return nil
@@ -327,8 +323,7 @@ func (b *Bridge) mayGrow(t *Topic, count int32, assignment [][]int32) error {
 
 // republish writes a topic's next snapshot and makes it the current one when it is committed. The right to change is
 // held; only a deletion by Redis can come between, and wins: new streams are then dropped again.
-func (b *Bridge) republish(ctx context.Context, turn *engine.Turn, old, next *Topic) error {
-	c := b.cat
+func (c *catalog) republish(ctx context.Context, turn *engine.Turn, old, next *Topic) error {
 	key := []byte(next.Name)
 	c.mu.Lock()
 	gone := c.byName[old.Name] != old
@@ -360,7 +355,7 @@ func (b *Bridge) republish(ctx context.Context, turn *engine.Turn, old, next *To
 		}
 		return ErrUnknownTopic
 	}
-	b.eng.WakeName(next.Name)
+	c.eng.WakeName(next.Name)
 	return nil
 }
 
@@ -368,15 +363,15 @@ func (b *Bridge) republish(ctx context.Context, turn *engine.Turn, old, next *To
 const fresh = 60_000
 
 // Settle waits until topics that were made just now are committed, so that they may be told of.
-func (b *Bridge) Settle(ctx context.Context, topics []*Topic) error {
+func (c *catalog) Settle(ctx context.Context, topics []*Topic) error {
 	var turn *engine.Turn
-	now := b.now()
+	now := c.now()
 	for _, t := range topics {
 		if t.made == 0 || now-t.made > fresh {
 			continue
 		}
 		if turn == nil {
-			turn = b.eng.Begin(engine.Written)
+			turn = c.eng.Begin(engine.Written)
 		}
 		// Reading the stream's unfinished state makes the turn wait for it. One that
 		// is gone by now needs no waiting.
@@ -387,6 +382,3 @@ func (b *Bridge) Settle(ctx context.Context, topics []*Topic) error {
 	}
 	return turn.Wait(ctx)
 }
-
-// numPartitions is num.partitions.
-func (b *Bridge) numPartitions() int32 { return b.o.NumPartitions }

@@ -24,7 +24,7 @@ import (
 // Left out: transactional batches (INVALID_TXN_STATE) until transactions are served;
 // min.insync.replicas is stored and not acted on, there being one replica.
 
-func (s *Server) produce(c *call) reply {
+func (s recordAPI) produce(c *call) reply {
 	req := c.req.(*kmsg.ProduceRequest)
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
 	level := bridge.Written
@@ -101,7 +101,7 @@ func (s *Server) topicOf(name string, id [16]byte, byID bool) (*bridge.Topic, co
 }
 
 // append checks and evaluates one partition's batch.
-func (s *Server) append(c *call, turn *bridge.Turn, topic *bridge.Topic, records []byte, now int64, p *kmsg.ProduceResponseTopicPartition) {
+func (s recordAPI) append(c *call, turn *bridge.Turn, topic *bridge.Topic, records []byte, now int64, p *kmsg.ProduceResponseTopicPartition) {
 	no, ok := topic.Stream(p.Partition)
 	if !ok {
 		p.ErrorCode = unknownTopicOrPartition

@@ -64,7 +64,7 @@ type fetching struct {
 	failed   bool
 }
 
-func (s *Server) fetch(c *call) reply {
+func (s recordAPI) fetch(c *call) reply {
 	req := c.req.(*kmsg.FetchRequest)
 	session, list, errCode := s.sessions.begin(req, s.b.Now())
 	f := fetching{c: c, byID: c.version >= 13, list: list}

@@ -23,7 +23,7 @@ const (
 	earliestPending     = -6
 )
 
-func (s *Server) listOffsets(c *call, req *kmsg.ListOffsetsRequest) kmsg.Response {
+func (s recordAPI) listOffsets(c *call, req *kmsg.ListOffsetsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(req.Topics))
 	for i := range req.Topics {
@@ -44,7 +44,7 @@ func (s *Server) listOffsets(c *call, req *kmsg.ListOffsetsRequest) kmsg.Respons
 }
 
 // listOffset answers one partition.
-func (s *Server) listOffset(c *call, topic *bridge.Topic, asked *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
+func (s recordAPI) listOffset(c *call, topic *bridge.Topic, asked *kmsg.ListOffsetsRequestTopicPartition, p *kmsg.ListOffsetsResponseTopicPartition) {
 	no, ok := topic.Stream(asked.Partition)
 	if !ok {
 		p.ErrorCode = unknownTopicOrPartition

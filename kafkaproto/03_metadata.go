@@ -26,7 +26,7 @@ const (
 	allClusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
 )
 
-func (s *Server) metadata(c *call, req *kmsg.MetadataRequest) kmsg.Response {
+func (s topicAPI) metadata(c *call, req *kmsg.MetadataRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	host, port := c.c.advertised()
 	broker := kmsg.NewMetadataResponseBroker()
@@ -63,7 +63,7 @@ func (s *Server) metadata(c *call, req *kmsg.MetadataRequest) kmsg.Response {
 }
 
 // namedMetadata answers for one topic that was named; the topic is nil when there is none.
-func (s *Server) namedMetadata(c *call, asked *kmsg.MetadataRequestTopic, create, operations bool) (kmsg.MetadataResponseTopic, *bridge.Topic) {
+func (s topicAPI) namedMetadata(c *call, asked *kmsg.MetadataRequestTopic, create, operations bool) (kmsg.MetadataResponseTopic, *bridge.Topic) {
 	line := kmsg.NewMetadataResponseTopic()
 	if asked.Topic == nil {
 		line.TopicID = asked.TopicID
@@ -94,7 +94,7 @@ func (s *Server) namedMetadata(c *call, asked *kmsg.MetadataRequestTopic, create
 }
 
 // topicMetadata describes a topic.
-func (s *Server) topicMetadata(t *bridge.Topic, operations bool) kmsg.MetadataResponseTopic {
+func (s topicAPI) topicMetadata(t *bridge.Topic, operations bool) kmsg.MetadataResponseTopic {
 	line := kmsg.NewMetadataResponseTopic()
 	name := t.Name
 	line.Topic, line.TopicID = &name, t.ID

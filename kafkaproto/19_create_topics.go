@@ -14,7 +14,7 @@ import (
 //   - v5+ tells what was made, with all configurations; v7+ the topic ID. validate_only checks and makes nothing.
 //   - A topic that is named twice: INVALID_REQUEST.
 
-func (s *Server) createTopics(c *call, req *kmsg.CreateTopicsRequest) kmsg.Response {
+func (s topicAPI) createTopics(c *call, req *kmsg.CreateTopicsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	named := make(map[string]int)
 	for i := range req.Topics {
@@ -39,7 +39,7 @@ func (s *Server) createTopics(c *call, req *kmsg.CreateTopicsRequest) kmsg.Respo
 	return resp
 }
 
-func (s *Server) createTopic(c *call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool, line *kmsg.CreateTopicsResponseTopic) {
+func (s topicAPI) createTopic(c *call, asked *kmsg.CreateTopicsRequestTopic, validateOnly bool, line *kmsg.CreateTopicsResponseTopic) {
 	n := bridge.NewTopic{Name: asked.Topic, Partitions: asked.NumPartitions, Replication: asked.ReplicationFactor}
 	if len(asked.ReplicaAssignment) > 0 {
 		n.Assignment = make(map[int32][]int32, len(asked.ReplicaAssignment))

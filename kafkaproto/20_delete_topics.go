@@ -12,7 +12,7 @@ import (
 // positions and what is pending on the topic go with it, as with Redis's DEL. Both a name
 // and an ID, or neither: INVALID_REQUEST.
 
-func (s *Server) deleteTopics(c *call, req *kmsg.DeleteTopicsRequest) kmsg.Response {
+func (s topicAPI) deleteTopics(c *call, req *kmsg.DeleteTopicsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
 	asked := req.Topics
 	for i := range req.TopicNames {

@@ -6,7 +6,7 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // is the high watermark; beyond it: OFFSET_OUT_OF_RANGE. Below the log start nothing happens. Durable
 // when it is answered.
 
-func (s *Server) deleteRecords(c *call, req *kmsg.DeleteRecordsRequest) kmsg.Response {
+func (s recordAPI) deleteRecords(c *call, req *kmsg.DeleteRecordsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
 	for i := range req.Topics {
 		t := &req.Topics[i]

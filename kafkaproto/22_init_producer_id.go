@@ -13,7 +13,7 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // longestTransaction is transaction.max.timeout.ms.
 const longestTransaction = 900_000
 
-func (s *Server) initProducerID(c *call, req *kmsg.InitProducerIDRequest) kmsg.Response {
+func (s recordAPI) initProducerID(c *call, req *kmsg.InitProducerIDRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	switch {

@@ -9,7 +9,7 @@ import (
 // OffsetForLeaderEpoch v2-v4. There is one epoch, 0: asked for it, the log end; for any
 // other, -1 and -1 (unknown).
 
-func (s *Server) offsetForLeaderEpoch(c *call, req *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
+func (s recordAPI) offsetForLeaderEpoch(c *call, req *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -30,7 +30,7 @@ func (s *Server) offsetForLeaderEpoch(c *call, req *kmsg.OffsetForLeaderEpochReq
 	return resp
 }
 
-func (s *Server) epochEnd(topic *bridge.Topic, asked *kmsg.OffsetForLeaderEpochRequestTopicPartition, p *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
+func (s recordAPI) epochEnd(topic *bridge.Topic, asked *kmsg.OffsetForLeaderEpochRequestTopicPartition, p *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
 	no, ok := topic.Stream(asked.Partition)
 	if !ok {
 		p.ErrorCode = unknownTopicOrPartition

@@ -11,7 +11,7 @@ import (
 // asked), types and documentation (v3+, when asked). Other resource types, broker loggers and client
 // metrics among them, get INVALID_REQUEST each. bridge/config_*.go say which are acted on.
 
-func (s *Server) describeConfigs(c *call, req *kmsg.DescribeConfigsRequest) kmsg.Response {
+func (s configAPI) describeConfigs(c *call, req *kmsg.DescribeConfigsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
 	for i := range req.Resources {
 		asked := &req.Resources[i]

@@ -9,7 +9,7 @@ import (
 // AlterConfigs v0-v2 (replaced by 44, still sent by older clients): what is not named goes
 // back to its default. Resources as in 32.
 
-func (s *Server) alterConfigs(c *call, req *kmsg.AlterConfigsRequest) kmsg.Response {
+func (s configAPI) alterConfigs(c *call, req *kmsg.AlterConfigsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
 	for i := range req.Resources {
 		asked := &req.Resources[i]

@@ -5,7 +5,7 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // DescribeLogDirs v1-v5: one directory, called "weir", with each partition's approximate size on
 // disk. TotalBytes and UsableBytes are -1 (unknown): weir does not measure the volume.
 
-func (s *Server) describeLogDirs(c *call, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
+func (s topicAPI) describeLogDirs(c *call, req *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir = "weir"

@@ -6,7 +6,7 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // INVALID_PARTITIONS. Entries that are there stay in their partitions, so a key may change partition, for XADD's routing
 // as for Kafka's producers. Durable when it is answered.
 
-func (s *Server) createPartitions(c *call, req *kmsg.CreatePartitionsRequest) kmsg.Response {
+func (s topicAPI) createPartitions(c *call, req *kmsg.CreatePartitionsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
 	named := make(map[string]int)
 	for i := range req.Topics {

@@ -10,7 +10,7 @@ import (
 // or nothing, durable when it is answered. Resources as in 32. An unknown name or a bad value:
 // INVALID_CONFIG; a configuration that Kafka fixes at start, a null value, or a name twice: INVALID_REQUEST.
 
-func (s *Server) incrementalAlterConfigs(c *call, req *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
+func (s configAPI) incrementalAlterConfigs(c *call, req *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 	for i := range req.Resources {
 		asked := &req.Resources[i]

@@ -11,7 +11,7 @@ import (
 
 const unsupportedEndpointType code = 115
 
-func (s *Server) describeCluster(c *call, req *kmsg.DescribeClusterRequest) kmsg.Response {
+func (s topicAPI) describeCluster(c *call, req *kmsg.DescribeClusterRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
 	resp.ClusterAuthorizedOperations = math.MinInt32
 	if c.version >= 1 && req.EndpointType != 1 {

@@ -14,7 +14,7 @@ import (
 
 const mostDescribed = 2000
 
-func (s *Server) describeTopicPartitions(c *call, req *kmsg.DescribeTopicPartitionsRequest) kmsg.Response {
+func (s topicAPI) describeTopicPartitions(c *call, req *kmsg.DescribeTopicPartitionsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
 	names := s.describedNames(req)
 	room := int(req.ResponsePartitionLimit)
@@ -78,7 +78,7 @@ func (s *Server) describeTopicPartitions(c *call, req *kmsg.DescribeTopicPartiti
 }
 
 // describedNames are the topics asked for, in order, each once.
-func (s *Server) describedNames(req *kmsg.DescribeTopicPartitionsRequest) []string {
+func (s topicAPI) describedNames(req *kmsg.DescribeTopicPartitionsRequest) []string {
 	var names []string
 	for i := range req.Topics {
 		names = append(names, req.Topics[i].Topic)

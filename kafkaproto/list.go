@@ -72,27 +72,35 @@ func newList(s *Server) map[int16]*row {
 	return list
 }
 
+// The handlers, by what they are about. They are the server, sorted.
+type (
+	recordAPI struct{ *Server }
+	topicAPI  struct{ *Server }
+	configAPI struct{ *Server }
+)
+
 // dataRows are the requests about topics, records and configurations.
 func dataRows(s *Server) []row {
+	records, topics, configs := recordAPI{s}, topicAPI{s}, configAPI{s}
 	return []row{
-		{key: 0, name: "Produce", min: 3, max: 13, fromZero: true, flexible: 9, pipelined: true, handle: s.produce},
-		{key: fetchKey, name: "Fetch", min: 4, max: 18, flexible: 12, limit: smallFrame, handle: s.fetch},
-		{key: 2, name: "ListOffsets", min: 1, max: 11, flexible: 6, limit: smallFrame, handle: typed(s.listOffsets)},
-		{key: 3, name: "Metadata", min: 0, max: 13, flexible: 9, limit: smallFrame, handle: typed(s.metadata)},
+		{key: 0, name: "Produce", min: 3, max: 13, fromZero: true, flexible: 9, pipelined: true, handle: records.produce},
+		{key: fetchKey, name: "Fetch", min: 4, max: 18, flexible: 12, limit: smallFrame, handle: records.fetch},
+		{key: 2, name: "ListOffsets", min: 1, max: 11, flexible: 6, limit: smallFrame, handle: typed(records.listOffsets)},
+		{key: 3, name: "Metadata", min: 0, max: 13, flexible: 9, limit: smallFrame, handle: typed(topics.metadata)},
 		{key: apiVersionsKey, name: "ApiVersions", min: 0, max: 5, flexible: 3, limit: smallFrame, handle: s.apiVersions},
-		{key: 19, name: "CreateTopics", min: 2, max: 7, flexible: 5, limit: smallFrame, handle: typed(s.createTopics)},
-		{key: 20, name: "DeleteTopics", min: 1, max: 6, flexible: 4, limit: smallFrame, handle: typed(s.deleteTopics)},
-		{key: 21, name: "DeleteRecords", min: 0, max: 2, flexible: 2, limit: smallFrame, handle: typed(s.deleteRecords)},
-		{key: 22, name: "InitProducerId", min: 0, max: 5, flexible: 2, limit: smallFrame, handle: typed(s.initProducerID)},
-		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, flexible: 4, limit: smallFrame, handle: typed(s.offsetForLeaderEpoch)},
-		{key: 32, name: "DescribeConfigs", min: 1, max: 4, flexible: 4, limit: smallFrame, handle: typed(s.describeConfigs)},
-		{key: 33, name: "AlterConfigs", min: 0, max: 2, flexible: 2, limit: smallFrame, handle: typed(s.alterConfigs)},
-		{key: 35, name: "DescribeLogDirs", min: 1, max: 5, flexible: 2, limit: smallFrame, handle: typed(s.describeLogDirs)},
-		{key: 37, name: "CreatePartitions", min: 0, max: 3, flexible: 2, limit: smallFrame, handle: typed(s.createPartitions)},
-		{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, flexible: 1, limit: smallFrame, handle: typed(s.incrementalAlterConfigs)},
-		{key: 46, name: "ListPartitionReassignments", min: 0, max: 0, flexible: 0, limit: smallFrame, handle: typed(s.listPartitionReassignments)},
-		{key: 60, name: "DescribeCluster", min: 0, max: 2, flexible: 0, limit: smallFrame, handle: typed(s.describeCluster)},
-		{key: 75, name: "DescribeTopicPartitions", min: 0, max: 0, flexible: 0, limit: smallFrame, handle: typed(s.describeTopicPartitions)},
+		{key: 19, name: "CreateTopics", min: 2, max: 7, flexible: 5, limit: smallFrame, handle: typed(topics.createTopics)},
+		{key: 20, name: "DeleteTopics", min: 1, max: 6, flexible: 4, limit: smallFrame, handle: typed(topics.deleteTopics)},
+		{key: 21, name: "DeleteRecords", min: 0, max: 2, flexible: 2, limit: smallFrame, handle: typed(records.deleteRecords)},
+		{key: 22, name: "InitProducerId", min: 0, max: 5, flexible: 2, limit: smallFrame, handle: typed(records.initProducerID)},
+		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, flexible: 4, limit: smallFrame, handle: typed(records.offsetForLeaderEpoch)},
+		{key: 32, name: "DescribeConfigs", min: 1, max: 4, flexible: 4, limit: smallFrame, handle: typed(configs.describeConfigs)},
+		{key: 33, name: "AlterConfigs", min: 0, max: 2, flexible: 2, limit: smallFrame, handle: typed(configs.alterConfigs)},
+		{key: 35, name: "DescribeLogDirs", min: 1, max: 5, flexible: 2, limit: smallFrame, handle: typed(topics.describeLogDirs)},
+		{key: 37, name: "CreatePartitions", min: 0, max: 3, flexible: 2, limit: smallFrame, handle: typed(topics.createPartitions)},
+		{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, flexible: 1, limit: smallFrame, handle: typed(configs.incrementalAlterConfigs)},
+		{key: 46, name: "ListPartitionReassignments", min: 0, max: 0, flexible: 0, limit: smallFrame, handle: typed(topics.listPartitionReassignments)},
+		{key: 60, name: "DescribeCluster", min: 0, max: 2, flexible: 0, limit: smallFrame, handle: typed(topics.describeCluster)},
+		{key: 75, name: "DescribeTopicPartitions", min: 0, max: 0, flexible: 0, limit: smallFrame, handle: typed(topics.describeTopicPartitions)},
 	}
 }
 
