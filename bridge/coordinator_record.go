@@ -118,7 +118,14 @@ func (r *recordReader) number(limit uint64) uint64 {
 }
 
 // count is the number of elements that follow; each takes at least a byte.
-func (r *recordReader) count() int { return int(r.number(uint64(len(r.b)))) }
+func (r *recordReader) count() int {
+	n := r.number(uint64(len(r.b)))
+	if n > uint64(len(r.b)) { // the number itself took some
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
 
 // bytes is a copy of the next byte string; nil when it is empty.
 func (r *recordReader) bytes() []byte {

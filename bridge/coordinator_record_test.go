@@ -47,3 +47,11 @@ func FuzzConsumerProtocol(f *testing.F) {
 		}
 	})
 }
+
+// A byte string that claims one byte more than there is, found by the fuzzer.
+func TestRecordCutShort(t *testing.T) {
+	c := newCoordinator("g", coordinatorLimits{})
+	if err := c.replay(0, []byte{groupRecordVersion, 0, 3, 'a', 'b'}); err == nil {
+		t.Fatal("read")
+	}
+}
