@@ -12,17 +12,20 @@ type buffers struct {
 const (
 	// smallReply is how much buffer a connection keeps for itself.
 	smallReply = 4 << 10
-	// mostBuffers bounds what is kept: 128 x 128 KiB.
-	mostBuffers = 128
+	// longReply is what a connection with long replies begins with: evaluated output may pass restChunk by one reply.
+	longReply = restChunk + restChunk/2
+	// mostBuffers of at most largestBuffer are kept: 16 MiB.
+	mostBuffers   = 64
+	largestBuffer = 4 * restChunk
 )
 
-// get returns an empty buffer, nil when none is kept.
+// get returns an empty buffer for long replies.
 func (p *buffers) get() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.free)
 	if n == 0 {
-		return nil
+		return make([]byte, 0, longReply)
 	}
 	b := p.free[n-1]
 	p.free[n-1] = nil
@@ -32,7 +35,7 @@ func (p *buffers) get() []byte {
 
 // put keeps a buffer, unless it is huge or enough are kept.
 func (p *buffers) put(b []byte) {
-	if cap(b) > 2*restChunk {
+	if cap(b) > largestBuffer {
 		return
 	}
 	p.mu.Lock()
