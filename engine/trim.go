@@ -41,7 +41,9 @@ func (l *log) trimPoint(a TrimArgs) (to, removed int64, err error) {
 			return 0, 0, err
 		}
 		if a.Approx {
-			to -= to % max(a.NodeEntries, 1)
+			if to < l.row.Next {
+				to -= to % max(a.NodeEntries, 1)
+			}
 			return l.approxPoint(to, a)
 		}
 		removed, err = l.countBelow(to)
@@ -66,9 +68,6 @@ func (l *log) approxPoint(limit int64, a TrimArgs) (to, removed int64, err error
 	end := l.row.Next
 	if a.Kind == TrimMinID {
 		end = min(limit, l.row.Next)
-		if limit >= l.row.Next-l.row.Next%size && l.row.LastID.Less(a.MinID) {
-			end = l.row.Next
-		}
 	}
 	to = l.row.Head
 	if l.dense() {
