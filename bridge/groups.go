@@ -182,12 +182,17 @@ func (gs *groups) forget(g *group) {
 	gs.mu.Unlock()
 }
 
-// input feeds a group and carries the effects out; answer, if set, runs under the lock with the machine and the
-// turn that will be committed. With create the group is made if missing. ErrGroupNotFound when there is none; any
-// other error is the commit's: nothing may be told then.
+// input feeds a group, found or with create made, under its lock, and carries the effects out: feed may evaluate verbs in
+// the turn, which is committed before input returns. ErrGroupNotFound when there is no group, ErrCoordinatorUnavailable after close,
+// the commit's error (then nothing may be told), or feed's own.
 func (gs *groups) input(name string, create bool, feed func(now int64, g *group, turn *engine.Turn) error) error {
 	g := gs.find(name, create)
 	if g == nil {
+		gs.mu.RLock()
+		defer gs.mu.RUnlock()
+		if gs.closed {
+			return ErrCoordinatorUnavailable
+		}
 		return ErrGroupNotFound
 	}
 	turn := gs.b.eng.Begin(engine.Written)
@@ -263,6 +268,8 @@ func (gs *groups) store(g *group, e *effects, turn *engine.Turn) error {
 		if err := turn.PutRecord(name, spaceGroups, name, g.machine.appendRecord(nil)); err != nil {
 			return err
 		}
+		gs.b.o.Logger.Debug("group", "group", g.machine.name, "state", g.machine.state.String(),
+			"generation", g.machine.generation, "members", len(g.machine.order), "moved", len(e.moves))
 	}
 	if e.owners {
 		return gs.claim(turn, g, e.moves)

@@ -91,6 +91,9 @@ func (b *Bridge) LeaveGroup(r *LeaveRequest) ([]error, error) {
 	if r.Group == "" {
 		return nil, ErrInvalidGroup
 	}
+	for _, l := range r.Members {
+		b.o.Logger.Debug("leave", "group", r.Group, "member", l.MemberID, "instance", l.InstanceID, "reason", l.Reason)
+	}
 	var errs []error
 	err := b.groups.input(r.Group, false, func(now int64, g *group, _ *engine.Turn) error {
 		errs = g.machine.leave(now, r)

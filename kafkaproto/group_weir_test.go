@@ -8,6 +8,7 @@ import (
 
 	"weir/bridge"
 	"weir/engine"
+	"weir/kafkaproto/batch"
 	"weir/storage"
 )
 
@@ -15,12 +16,19 @@ import (
 // the test ends. It returns the address.
 func startGroupsWeir(t *testing.T) string {
 	t.Helper()
+	addr, _ := startGroupsBridge(t)
+	return addr
+}
+
+// startGroupsBridge is startGroupsWeir for tests that look behind the wire.
+func startGroupsBridge(t *testing.T) (string, *bridge.Bridge) {
+	t.Helper()
 	ctx := context.Background()
 	eng, err := engine.Open(ctx, storage.NewMem(4), engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := bridge.Open(ctx, eng, bridge.Options{MinSessionTimeout: 100 * time.Millisecond, MaxGroupSize: 4})
+	b, err := bridge.Open(ctx, eng, bridge.Options{Codec: batch.Codec{}, MinSessionTimeout: 100 * time.Millisecond, MaxGroupSize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,5 +47,5 @@ func startGroupsWeir(t *testing.T) string {
 		b.Close(ctx)
 		eng.Close(ctx)
 	})
-	return ln.Addr().String()
+	return ln.Addr().String(), b
 }
