@@ -143,9 +143,10 @@ func (g Group) SetReader(consumer string) error {
 // the cursor is pending with Kafka members, the cursor returns to the watermark and those entries are new again;
 // otherwise what they held is released. Their consumers go, and so does a provisional group. A missing group is nil.
 func (g Group) PutBack() error {
+	g.t.e.groups.setReader(g.name, g.no, "")
 	gr, err := g.lock(false)
 	if err == ErrNoGroup {
-		return g.SetReader("")
+		return nil
 	}
 	if err != nil {
 		return err
@@ -153,7 +154,6 @@ func (g Group) PutBack() error {
 	st := gr.stream
 	defer st.shard.mu.Unlock()
 	gr.reader = ""
-	g.t.e.groups.setReader(g.name, g.no, "")
 	g.t.touch(st)
 	if gr.provisional {
 		return st.dropGroup(gr, nil)

@@ -38,7 +38,8 @@ type group struct {
 	row       storage.GroupRow
 	pel       pel
 	consumers map[string]*consumer
-	differing []*consumer // whose rows differ from storage; those not dirty any more have gone
+	byNumber  map[uint32]*consumer // while loading
+	differing []*consumer          // whose rows differ from storage; those not dirty any more have gone
 
 	reader      string // the Kafka member that owns the partition; memory only
 	provisional bool

@@ -23,6 +23,10 @@ func (s *stream) loadSmallRow(k storage.Key, value []byte) error {
 			seen: row.Seen, active: row.Active, stored: true,
 		}
 		gr.consumers[c.name] = c
+		if gr.byNumber == nil {
+			gr.byNumber = make(map[uint32]*consumer)
+		}
+		gr.byNumber[c.number] = c
 	case storage.KindGroup:
 		row, err := storage.ParseGroupRow(value)
 		if err != nil {
@@ -51,18 +55,12 @@ func (s *stream) loadPending(k storage.Key, value []byte) error {
 	gr := s.numbered(k.Group)
 	var owner *consumer
 	if row.Owner != 0 {
-		for _, c := range gr.consumers {
-			if c.number == row.Owner {
-				owner = c
-				break
-			}
-		}
-		if owner == nil {
+		if owner = gr.byNumber[row.Owner]; owner == nil {
 			return corrupt("pending row of consumer %d, which is not there", row.Owner)
 		}
 	}
-	if !gr.pel.load(k.Offset, row.Last, pelRow{owner, row.Time, row.Count, row.Claimed}) {
-		return corrupt("pending rows overlap at offset %d", k.Offset)
+	if k.Offset < 0 || !gr.pel.load(k.Offset, row.Last, pelRow{owner, row.Time, row.Count, row.Claimed}) {
+		return corrupt("pending row at offset %d overlaps another, or ends before it begins", k.Offset)
 	}
 	return nil
 }
@@ -84,6 +82,9 @@ func (s *stream) numbered(n uint32) *group {
 func (s *stream) loadedGroups() error {
 	if len(s.groupNo) != len(s.groups) {
 		return corrupt("stream %d has consumers or pending entries of a group that is not there", s.no)
+	}
+	for _, gr := range s.groupNo {
+		gr.byNumber = nil
 	}
 	s.groupNo = nil
 	return nil
