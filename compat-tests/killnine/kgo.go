@@ -48,7 +48,7 @@ func (a *kgoProducer) prepare(ctx context.Context, sys *system) (err error) {
 	if err := ensureTopic(ctx, sys.kafka, a.topic, len(a.logs)); err != nil {
 		return err
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(sys.kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	opts := []kgo.Opt{kgo.SeedBrokers(sys.kafka), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(time.Millisecond), kgo.MaxBufferedRecords(500),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }), kgo.RecordRetries(1 << 30)}

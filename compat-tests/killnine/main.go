@@ -109,6 +109,16 @@ func (o options) system(ctx context.Context, root string) (*system, error) {
 	}
 }
 
+// checkEvery is how often `weir check` looks at the data between the kill and the
+// start. Not each time: it repairs the log's tail, which the start must do by itself.
+const checkEvery = 3
+
+// Every second recovery is killed as well, within its first moments.
+const (
+	stumbleEvery = 2
+	stumbleMax   = 120 * time.Millisecond
+)
+
 // play runs the rounds: check what the last kill left, load, kill. The last check
 // belongs to the last round.
 func (o options) play(ctx context.Context, sys *system) (passed, failed int, err error) {
@@ -138,18 +148,29 @@ func (o options) play(ctx context.Context, sys *system) (passed, failed int, err
 		if err := o.loadAndKill(ctx, sys, actors, loadFor); err != nil {
 			return passed, failed, fmt.Errorf("round %d: %w", round, err)
 		}
+		var found findings
+		if round%checkEvery == 0 {
+			if err := sys.invariants(ctx); err != nil {
+				found.add("%v", err)
+			}
+		}
+		if round%stumbleEvery == 0 {
+			if err := sys.stumble(time.Duration(rng.Int64N(int64(stumbleMax)))); err != nil {
+				found.add("%v", err)
+			}
+		}
 		took, err := sys.start(ctx)
 		if err != nil {
 			return passed, failed, fmt.Errorf("round %d: after the kill: %w", round, err)
 		}
 		slowest = max(slowest, took)
-		began := time.Now()
-		found := checkAll(ctx, sys, actors)
+		cpu, began := sys.cpu(), time.Now()
+		found = append(found, checkAll(ctx, sys, actors)...)
 		if ctx.Err() != nil {
 			return passed, failed, ctx.Err()
 		}
 		if sys.oneStore && o.startLimit > 0 && took > o.startLimit {
-			found.add("start after the kill took %s", took.Round(time.Millisecond))
+			found.add("start after the kill took %s, %s of it on a processor", took.Round(time.Millisecond), cpu)
 		}
 		fmt.Printf("round %d: killed after %s, up again in %s, %d answers in the ledgers, checked in %s, %d findings\n", round,
 			loadFor.Round(time.Millisecond), took.Round(time.Millisecond), answers(actors),

@@ -56,7 +56,7 @@ func (a *members) prepare(ctx context.Context, sys *system) error {
 		return err
 	}
 	for i := range 2 {
-		c, err := kgo.NewClient(kgo.SeedBrokers(sys.kafka), kgo.ClientID(fmt.Sprintf("member-%d", i)),
+		c, err := kgo.NewClient(kgo.SeedBrokers(sys.kafka), kgo.MetadataMinAge(100*time.Millisecond), kgo.ClientID(fmt.Sprintf("member-%d", i)),
 			kgo.ConsumerGroup(memberGroup), kgo.ConsumeTopics(a.topic), kgo.DisableAutoCommit(),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(300*time.Millisecond),
 			kgo.FetchMaxWait(100*time.Millisecond), kgo.BlockRebalanceOnPoll(),

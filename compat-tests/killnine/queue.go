@@ -278,5 +278,20 @@ func (q *queue) compareGroup(got *stream) findings {
 			found.add("%s was delivered, is not pending, and nobody acknowledged it: it is lost to the group", e.id)
 		}
 	}
+	q.takeOverState(got, g)
 	return found
+}
+
+// takeOverState makes the server's state what is answered. Call with mu held.
+func (q *queue) takeOverState(got *stream, g *group) {
+	q.delivered, q.acking, q.acked = map[id]bool{}, map[id]bool{}, map[id]bool{}
+	for _, e := range got.entries {
+		if e.id.compare(g.last) > 0 {
+			break
+		}
+		q.delivered[e.id] = true
+		if _, isPending := g.pel[e.id]; !isPending {
+			q.acking[e.id], q.acked[e.id] = true, true
+		}
+	}
 }

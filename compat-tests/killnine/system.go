@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -64,6 +66,49 @@ func (s *system) start(ctx context.Context) (time.Duration, error) {
 		slowest = max(slowest, srv.Ready)
 	}
 	return slowest, nil
+}
+
+// stumble starts the servers and kills them after d, ready or not: a recovery that
+// is killed must lose nothing either.
+func (s *system) stumble(d time.Duration) error {
+	var all []*server.Server
+	for _, spec := range s.specs {
+		srv, err := spec.Launch()
+		if err != nil {
+			return err
+		}
+		all = append(all, srv)
+	}
+	time.Sleep(d)
+	for _, srv := range all {
+		if srv.Exited() {
+			return errors.New(srv.Name + " ended by itself while it recovered:\n" + srv.LogTail())
+		}
+		srv.Kill()
+	}
+	return nil
+}
+
+// invariants runs `weir check` on the data that a kill has left. The peers have no
+// such thing.
+func (s *system) invariants(ctx context.Context) error {
+	if !s.oneStore {
+		return nil
+	}
+	spec := s.specs[0]
+	text, err := exec.CommandContext(ctx, spec.Argv[0], "check", "--data", spec.Dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("weir check: %w\n%s", err, text)
+	}
+	return nil
+}
+
+// cpu is the processor time of all that runs.
+func (s *system) cpu() (sum time.Duration) {
+	for _, srv := range s.running {
+		sum += srv.CPU()
+	}
+	return sum
 }
 
 // kill sends SIGKILL to all that runs. It reports a server that was dead already.

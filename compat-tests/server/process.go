@@ -26,9 +26,9 @@ type Server struct {
 // server must not hang the run.
 const startLimit = 60 * time.Second
 
-// Start runs the spec and waits until it answers. What the process prints goes to
-// the file NAME.log beside its data directory, appended over restarts.
-func (s Spec) Start(ctx context.Context) (*Server, error) {
+// Launch runs the spec and does not wait for an answer. What the process prints
+// goes to the file DIR.NAME.log beside its data directory, appended over restarts.
+func (s Spec) Launch() (*Server, error) {
 	logName := s.Dir + "." + s.Name + ".log"
 	logFile, err := os.OpenFile(logName, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -41,7 +41,6 @@ func (s Spec) Start(ctx context.Context) (*Server, error) {
 	srv.cmd.Stdout, srv.cmd.Stderr = logFile, logFile
 	srv.cmd.Dir = filepath.Dir(s.Dir)
 	srv.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	began := time.Now()
 	if err := srv.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", s.Name, err)
 	}
@@ -49,6 +48,16 @@ func (s Spec) Start(ctx context.Context) (*Server, error) {
 		srv.cmd.Wait()
 		close(srv.gone)
 	}()
+	return srv, nil
+}
+
+// Start runs the spec and waits until it answers.
+func (s Spec) Start(ctx context.Context) (*Server, error) {
+	began := time.Now()
+	srv, err := s.Launch()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for {
