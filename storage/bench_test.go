@@ -187,3 +187,64 @@ func entriesBlock(n int) Block {
 	b.MinTime, b.MaxTime = int64(b.FirstID.MS), int64(id.MS)
 	return b
 }
+
+// What a cold fetch costs beside the disk: a view, a walk to one block, its header.
+func BenchmarkColdRead(b *testing.B) {
+	s := benchPebble(b)
+	w := lead(b, s, 3)
+	n := StreamNo(3)<<48 | 7
+	block := entriesBlock(40)
+	head := block.AppendHeader(nil)
+	const blocks = 20000
+	for i := range int64(blocks) {
+		batch := w.Begin()
+		batch.SetTwo(BlockKey(n, i*40), head, block.Payload)
+		if _, err := w.Commit(ctx, batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	sh := shardOf(b, s, 3)
+	b.Run("get", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := int64(0); b.Loop(); i++ {
+			v, _ := sh.View()
+			value, release, err := v.Get(BlockKey(n, i*7919%blocks*40))
+			if err != nil || len(value) == 0 {
+				b.Fatal(err)
+			}
+			release()
+			v.Close()
+		}
+	})
+	b.Run("seek", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := int64(0); b.Loop(); i++ {
+			v, _ := sh.View()
+			it, err := v.Scan(BlocksRange(n, 0, 1<<60))
+			if err != nil || !it.SeekLT(BlockKey(n, i*7919%blocks*40+9)) {
+				b.Fatal(err)
+			}
+			value, _ := it.Value()
+			if _, err := ParseBlock(0, value); err != nil {
+				b.Fatal(err)
+			}
+			it.Close()
+			v.Close()
+		}
+	})
+	b.Run("scan", func(b *testing.B) {
+		b.SetBytes(int64(len(block.Payload)))
+		v, _ := sh.View()
+		defer v.Close()
+		it, _ := v.Scan(BlocksRange(n, 0, 1<<60))
+		defer it.Close()
+		for b.Loop() {
+			if !it.Next() && !it.SeekGE(nil) {
+				b.Fatal(it.Error())
+			}
+			if _, err := it.Value(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -48,11 +48,10 @@
 //	mem.go                 the store in memory
 //	pebble*.go             the store on Pebble: _disk (written without fsync, the latch),
 //	                       _sync (one fsync for many), _mark (what was promised, torn
-//	                       logs), _write, _read, _tuning
+//	                       logs), _write, _read, _import, _tuning
 //	shadow.go              the replica of the tests; Compare
 //	check.go check_stream.go   every promise that rows make each other
 //
 // Not done: an epoch other than 1 (nobody takes over on a single node; a second Lead
-// fences the first); ErrNotLeader is never returned; Import takes no more than one
-// batch may hold (MaxBatchBytes); nothing repairs what Check finds.
+// fences the first); ErrNotLeader is never returned; nothing repairs what Check finds.
 package storage

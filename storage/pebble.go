@@ -45,8 +45,9 @@ type Options struct {
 	// how long each fsync of the log took. Called on the way: be quick.
 	OnCommit, OnSync func(time.Duration)
 
-	fs       vfs.FS // of tests; nil means the real one
-	maxBatch int    // of tests; 0 means MaxBatchBytes
+	fs          vfs.FS // of tests; nil means the real one
+	maxBatch    int    // of tests; 0 means MaxBatchBytes
+	importTable uint64 // of tests; 0 means importTableBytes
 }
 
 // pebbleStore. Locks, in order: gate (read by everything that touches db, written by
@@ -131,6 +132,9 @@ func (s *pebbleStore) open() error {
 	}
 	if err := s.latch.err(); err != nil {
 		return err // a Fatalf while opening
+	}
+	if err := s.dropImports(); err != nil {
+		return err
 	}
 	shards, err := s.loadStoreRow()
 	if err != nil {
@@ -414,7 +418,8 @@ func (s *pebbleStore) release() error {
 // pebbleShard is one shard's rows in the one database.
 type pebbleShard struct {
 	shardState
-	store *pebbleStore
+	store     *pebbleStore
+	importing sync.Mutex // one Import at a time; before shardState.mu
 }
 
 func (sh *pebbleShard) ID() ShardID { return sh.id }
@@ -452,49 +457,4 @@ func (sh *pebbleShard) Export(ctx context.Context, w io.Writer) (Pos, error) {
 	}
 	defer v.Close()
 	return exportShard(ctx, sh.id, v, w)
-}
-
-// Import reads the whole export into one Pebble batch, which is why it cannot take
-// more than MaxBatchBytes: replacing a shard in parts would not be atomic. (Tables
-// built aside and ingested would lift that; not done, as restoring is rare.)
-func (sh *pebbleShard) Import(ctx context.Context, r io.Reader) (Pos, error) {
-	s := sh.store
-	if err := s.enter(); err != nil {
-		return Pos{}, err
-	}
-	defer s.leave()
-	if err := s.latch.err(); err != nil {
-		return Pos{}, err
-	}
-	b := s.db.NewBatch()
-	defer b.Close()
-	lower, upper := ShardRange(sh.id)
-	if err := b.DeleteRange(lower, upper, nil); err != nil {
-		return Pos{}, err
-	}
-	pos, err := importShard(ctx, sh.id, r, func(key, value []byte) error {
-		if b.Len()+len(key)+len(value) > s.opts.maxBatch {
-			return fmt.Errorf("%w: import of shard %d", ErrTooLarge, sh.id)
-		}
-		return b.Set(key, value, nil)
-	})
-	if err != nil {
-		return Pos{}, err
-	}
-	sh.lead() // whoever wrote before knows other rows
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	// The mark must not promise the old shard's seq while the new one may be lower.
-	old := sh.seq.Swap(0)
-	sh.synced.Store(0)
-	if err := s.sync.wait(ctx); err != nil {
-		sh.seq.Store(old)
-		return Pos{}, err
-	}
-	if err := s.applyOne(b); err != nil {
-		return Pos{}, err
-	}
-	sh.epoch = pos.Epoch
-	sh.seq.Store(pos.Seq)
-	return pos, s.sync.wait(ctx)
 }

@@ -100,14 +100,12 @@ func (d *diskFS) failed(op, name string, err error) (pretend bool) {
 	return !isTable(name)
 }
 
-// park keeps a writer of tables waiting until the store closes.
-func (d *diskFS) park() error {
-	<-d.closing
-	return d.latch.err()
-}
-
-// flushCategory is how Pebble announces the files of a flush.
-const flushCategory vfs.DiskWriteCategory = "pebble-memtable-flush"
+// How Pebble announces its files.
+const (
+	flushCategory      vfs.DiskWriteCategory = "pebble-memtable-flush"
+	compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
+	rewriteCategory    vfs.DiskWriteCategory = "pebble-blob-file-rewrite"
+)
 
 // createFrozen is create on a frozen disk.
 func (d *diskFS) createFrozen(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -119,8 +117,10 @@ func (d *diskFS) createFrozen(name string, c vfs.DiskWriteCategory) (vfs.File, e
 			return nil, err
 		}
 		return d.spare.Create(name, c)
+	case c == compactionCategory || c == rewriteCategory:
+		<-d.closing
 	}
-	return nil, d.park()
+	return nil, d.latch.err()
 }
 
 // spared reports whether a table is in memory.
@@ -212,7 +212,14 @@ func (d *diskFS) Rename(oldname, newname string) error {
 	return d.change("rename", newname, func() error { return d.FS.Rename(oldname, newname) })
 }
 
+// Link of a table may fail, on a file system that has no links: Pebble copies then.
 func (d *diskFS) Link(oldname, newname string) error {
+	if isTable(newname) {
+		if d.frozen() {
+			return d.latch.err()
+		}
+		return d.FS.Link(oldname, newname)
+	}
 	return d.change("link", newname, func() error { return d.FS.Link(oldname, newname) })
 }
 

@@ -32,6 +32,9 @@ func (o *Options) setDefaults() {
 	if o.maxBatch == 0 {
 		o.maxBatch = MaxBatchBytes
 	}
+	if o.importTable == 0 {
+		o.importTable = importTableBytes
+	}
 	if o.fs == nil {
 		o.fs = vfs.Default
 	}

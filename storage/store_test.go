@@ -36,7 +36,7 @@ func eachStore(t *testing.T, f func(t *testing.T, s Store)) {
 
 func openMemPebble(t testing.TB, fs vfs.FS) Store {
 	t.Helper()
-	s, err := OpenPebble("data", Options{Shards: 4, fs: fs, MemtableBytes: 1 << 20})
+	s, err := OpenPebble("data", Options{Shards: 4, fs: fs, MemtableBytes: 1 << 20, importTable: 50 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
