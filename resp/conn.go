@@ -122,6 +122,9 @@ func (c *conn) wantsRead() bool {
 // run evaluates whole commands as long as it may. A panic in a handler costs this connection only.
 func (c *conn) run(now time.Time) {
 	defer c.recovered()
+	if c.sess.killed.Load() {
+		return // by another loop, which has answered its client already; ours closes the connection presently
+	}
 	n := int64(0)
 	for c.mayRun() {
 		args, ok, err := c.in.next(c.authed)
@@ -187,6 +190,7 @@ func (c *conn) execute(args [][]byte, now time.Time) time.Time {
 		return now
 	}
 	c.sess.row.Store(row)
+	row.stats.in.Add(int64(c.in.size))
 	k.tick()
 	row.run(k)
 	end := c.srv.now()
@@ -201,6 +205,7 @@ func (c *conn) execute(args [][]byte, now time.Time) time.Time {
 func (c *conn) count(row *command, took time.Duration) {
 	row.stats.calls.Add(1)
 	row.stats.nsec.Add(int64(took))
+	row.stats.out.Add(int64(len(c.out.b) - c.before))
 	if c.cur.failed {
 		row.stats.failed.Add(1)
 	}
@@ -402,6 +407,7 @@ func (c *conn) produce() bool {
 		c.out.b = c.srv.buffers.get()
 	}
 	more, err := c.rest.next(&c.out)
+	c.cur.row.stats.out.Add(int64(len(c.out.b))) // the row is still that of the command: none was evaluated since
 	if err != nil {
 		c.srv.log.Error("a long reply ended early; closing the connection", "client", c.sess.addr, "error", err)
 		c.closing = true

@@ -59,6 +59,7 @@ type rowStats struct {
 	nsec     atomic.Int64 // time in the handler; nanoseconds, for single calls take less than a microsecond
 	rejected atomic.Int64 // refused before the handler ran: arity, authentication
 	failed   atomic.Int64 // answered with an error by the handler
+	in, out  atomic.Int64 // bytes of commands and of replies
 }
 
 func (s *rowStats) reset() {
@@ -66,6 +67,8 @@ func (s *rowStats) reset() {
 	s.nsec.Store(0)
 	s.rejected.Store(0)
 	s.failed.Store(0)
+	s.in.Store(0)
+	s.out.Store(0)
 }
 
 // list is all commands of the server. It is immutable once built, but for its counters.

@@ -145,6 +145,9 @@ func (t *thread) parked(*conn, bool) {}
 func (t *thread) run() {
 	defer t.nc.Close()
 	defer t.c.end()
+	if !t.handshake() {
+		return
+	}
 	buf := make([]byte, 16<<10)
 	for !t.draining.Load() && !t.c.sess.killed.Load() {
 		n, err := t.nc.Read(buf)
@@ -160,6 +163,22 @@ func (t *thread) run() {
 			return
 		}
 	}
+}
+
+// handshakeTime bounds a TLS handshake, which would otherwise wait for a silent client for ever.
+const handshakeTime = 10 * time.Second
+
+// handshake does a TLS connection's handshake before anything is read.
+func (t *thread) handshake() bool {
+	tc, ok := t.nc.(interface {
+		HandshakeContext(context.Context) error
+	})
+	if !ok {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTime)
+	defer cancel()
+	return tc.HandshakeContext(ctx) == nil
 }
 
 // advance goes on with a connection that waits, or that has commands left.

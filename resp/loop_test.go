@@ -342,6 +342,11 @@ func TestInfoCounts(t *testing.T) {
 			t.Errorf("INFO has the line %q", line)
 		}
 	}
+	for _, row := range s.Stats().Rows {
+		if row.Name == "xadd" && (row.BytesIn != 2*int64(len(multibulk("XADD", "s", "1-0", "f", "v"))) || row.BytesOut < 50) {
+			t.Errorf("xadd: %+v", row)
+		}
+	}
 	if st := s.Stats(); st.Clients != 2 || st.Blocked != 1 || st.ErrorReplies != 4 || st.Errors["NOGROUP"] != 1 {
 		t.Errorf("stats: %+v", st)
 	}

@@ -59,6 +59,7 @@ type reader struct {
 	pos   int    // first byte that is not parsed
 	scan  int    // first byte of the current line in which no line end was looked for
 
+	size   int  // bytes of the command that next returned
 	hungry bool // next has asked for more bytes, and none came since
 
 	left  int // arguments of the multibulk that are still to come; -1: its header is not read
@@ -198,6 +199,7 @@ func (r *reader) whole() [][]byte {
 	for _, s := range r.spans {
 		r.args = append(r.args, r.buf[s.off:s.off+s.n:s.off+s.n])
 	}
+	r.size = r.pos - r.start
 	r.start, r.left = r.pos, -1
 	return r.args
 }
@@ -304,7 +306,8 @@ func (r *reader) inline() (args [][]byte, ok bool, err error) {
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	r.pos += len(line) + 1
+	r.size = len(line) + 1
+	r.pos += r.size
 	r.scan, r.start = r.pos, r.pos
 	line = bytes.TrimSuffix(line, []byte{'\r'})
 	args, ok = splitWords(line, r.args[:0])

@@ -40,6 +40,11 @@ func serve(t testing.TB, s *Server) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, s, ln)
+}
+
+// serveOn runs a server on a listener until the test ends.
+func serveOn(t testing.TB, s *Server, ln net.Listener) (addr string) {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	t.Cleanup(func() {

@@ -60,6 +60,8 @@ type CommandStat struct {
 	Nanos    int64 // time in the handler
 	Rejected int64 // refused before it ran
 	Failed   int64 // answered with an error
+	// BytesIn and BytesOut are what the commands and their replies took on the wire.
+	BytesIn, BytesOut int64
 }
 
 // Stats is a reading of the server's counters.
@@ -94,7 +96,8 @@ func (s *Server) Stats() Stats {
 	s.stats.mu.Unlock()
 	s.list.each(func(row *command) {
 		st.Rows = append(st.Rows, CommandStat{Name: row.name, Calls: row.stats.calls.Load(), Nanos: row.stats.nsec.Load(),
-			Rejected: row.stats.rejected.Load(), Failed: row.stats.failed.Load()})
+			Rejected: row.stats.rejected.Load(), Failed: row.stats.failed.Load(),
+			BytesIn: row.stats.in.Load(), BytesOut: row.stats.out.Load()})
 	})
 	return st
 }

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,7 +131,7 @@ func (s *stage) say(a *actor, words ...string) value {
 
 func (s *stage) send(a *actor, words []string) {
 	a.nc.SetWriteDeadline(time.Now().Add(patience))
-	if _, err := a.nc.Write(multibulk(words...)); err != nil {
+	if _, err := a.nc.Write(multibulk(words...)); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		s.t.Fatalf("%s> %s: %v", a.name, strings.Join(words, " "), err)
 	}
 }
@@ -137,7 +139,7 @@ func (s *stage) send(a *actor, words []string) {
 func (s *stage) hear(a *actor) value {
 	a.nc.SetReadDeadline(time.Now().Add(patience))
 	v, err := readValue(a.r)
-	if err == io.EOF {
+	if err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
 		return value{kind: '+', text: "(closed)"}
 	}
 	if err != nil {
@@ -250,7 +252,7 @@ func (p *playing) due(a *actor) bool {
 func (p *playing) answer(a *actor, words []string) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		a.nc.SetReadDeadline(time.Now().Add(wait))
-		if _, err := a.r.Peek(1); err == nil || err == io.EOF {
+		if _, err := a.r.Peek(1); err == nil || err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
 			p.show(a, words, p.hear(a))
 			return
 		}
