@@ -17,6 +17,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 func TestAStoreKeepsItsLayoutAndItsID(t *testing.T) {
@@ -154,6 +155,31 @@ func TestWaitersShareAnFsync(t *testing.T) {
 	}
 	if commits.Load() != 320 || m.Commits != 320 || m.DiskBytes == 0 || m.LogBytes == 0 {
 		t.Errorf("%d commits, %+v", commits.Load(), m)
+	}
+}
+
+// appendfsync everysec over a store where nothing happens must not wake the disk.
+func TestSyncingAnIdleStoreDoesNothing(t *testing.T) {
+	var writes atomic.Int64
+	s := openMemPebble(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			writes.Add(1)
+		}
+		return nil
+	})))
+	defer s.Close(ctx)
+	put(t, lead(t, s, 0), 0, "a", "1")
+	if err := s.SyncAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before := writes.Load()
+	for range 5 {
+		if err := s.SyncAll(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := writes.Load() - before; n != 0 {
+		t.Errorf("%d writes", n)
 	}
 }
 

@@ -375,37 +375,38 @@ func (f *logFile) Sync() error                { return nil }
 func (f *logFile) SyncData() error            { return nil }
 func (f *logFile) SyncTo(int64) (bool, error) { return false, nil }
 
-// syncNow makes everything written so far durable; a closed log is so already.
-func (f *logFile) syncNow() error {
+// syncNow makes everything written so far durable; a closed log is so already. It
+// tells whether there was anything to do.
+func (f *logFile) syncNow() (did bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.syncLocked()
 }
 
-func (f *logFile) syncLocked() error {
+func (f *logFile) syncLocked() (did bool, err error) {
 	if f.disk.frozen() {
-		return f.disk.latch.err()
+		return false, f.disk.latch.err()
 	}
 	if f.closed || !f.dirty.Swap(false) {
-		return nil
+		return false, nil
 	}
 	f.pending.Store(0)
 	if err := f.File.SyncData(); err != nil {
 		// A failed fsync may have dropped the dirty pages: asking again would lie.
 		f.dirty.Store(true)
 		if f.disk.failed("sync", f.name, err) {
-			return f.disk.latch.err()
+			return true, f.disk.latch.err()
 		}
-		return err
+		return true, err
 	}
-	return nil
+	return true, nil
 }
 
 // Close syncs first. It stays in openLogs until it is safe, so that a Durable which
 // comes meanwhile waits for mu and thereby for this sync.
 func (f *logFile) Close() error {
 	f.mu.Lock()
-	err := f.syncLocked()
+	_, err := f.syncLocked()
 	f.closed = true
 	closeErr := f.File.Close()
 	f.mu.Unlock()

@@ -107,17 +107,22 @@ func (s *syncer) syncOnce() error {
 		s.seqs = append(s.seqs, sh.seq.Load())
 	}
 	s.logs = s.disk.openLogs(s.logs)
+	did := false
 	for _, f := range s.logs {
-		if err := f.syncNow(); err != nil {
+		d, err := f.syncNow()
+		if err != nil {
 			return err
 		}
+		did = did || d
 	}
-	s.count.Add(1)
 	for i, sh := range s.shards {
 		sh.synced.Store(s.seqs[i])
 	}
-	if s.onSync != nil {
-		s.onSync(time.Since(began))
+	if did {
+		s.count.Add(1)
+		if s.onSync != nil {
+			s.onSync(time.Since(began))
+		}
 	}
 	return s.mark.write(s.seqs)
 }
