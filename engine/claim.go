@@ -17,6 +17,9 @@ func (g Group) Claim(a ClaimArgs) ([]Held, error) {
 	}
 	st := gr.stream
 	defer st.shard.mu.Unlock()
+	if err := gr.catchUp(); err != nil {
+		return nil, err
+	}
 	if a.LastID != nil && gr.row.LastID.Less(*a.LastID) {
 		if _, err := g.write(gr); err != nil {
 			return nil, err

@@ -111,8 +111,10 @@ func (g Group) DeliverFetched(consumer string, kind ConsumerKind, from, to int64
 			return err
 		}
 	}
-	if err := gr.settle(); err != nil {
-		return err
+	if gr.unsettled || !gr.idBehind {
+		if err := gr.settle(); err != nil {
+			return err
+		}
 	}
 	fresh := gr.row.LastOffset + 1
 	skipped, err := st.livingRanges(fresh, from-1, 1)
@@ -132,7 +134,7 @@ func (g Group) DeliverFetched(consumer string, kind ConsumerKind, from, to int64
 		gr.pel.set(r[0], r[1], pelRow{owner: c, time: g.t.now, count: 1})
 	}
 	if to >= fresh {
-		return gr.put(to)
+		gr.advance(to)
 	}
 	return nil
 }

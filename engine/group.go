@@ -45,6 +45,7 @@ type group struct {
 	provisional bool
 	unsettled   bool // the two cursors may disagree
 	beyond      bool // the cursor's offset was put beyond the end of the stream
+	idBehind    bool // row.LastID is still to be read from the stream, see advance
 	rowDirty    bool // row differs from storage
 	due         bool // something must be written with the round that lists the stream as dirty
 	lazy        bool // something differs that may wait for the next thing that must be written
@@ -217,13 +218,33 @@ func (gr *group) ordinal() int64 {
 	return max(0, min(gr.row.LastOffset+1, row.Next)+row.AddedBias)
 }
 
+// advance moves the cursor forward to the offset of an entry that a member has fetched. Its ID is read when
+// somebody needs it: a consumer that catches up would otherwise have every cold block
+// read twice.
+func (gr *group) advance(offset int64) {
+	gr.row.LastOffset, gr.rowDirty, gr.idBehind = offset, true, true
+	gr.row.EntriesRead = gr.ordinal()
+}
+
+// catchUp reads the ID that advance left.
+func (gr *group) catchUp() error {
+	if !gr.idBehind {
+		return nil
+	}
+	id, err := gr.stream.idFloor(gr.row.LastOffset)
+	if err == nil {
+		gr.row.LastID, gr.idBehind = maxID(id, gr.row.LastID), false
+	}
+	return err
+}
+
 // put moves the cursor to an offset; its ID follows. Nothing of what is pending changes.
 func (gr *group) put(offset int64) error {
 	id, err := gr.stream.idFloor(offset)
 	if err != nil {
 		return err
 	}
-	gr.row.LastOffset, gr.row.LastID, gr.rowDirty = max(offset, -1), id, true
+	gr.row.LastOffset, gr.row.LastID, gr.rowDirty, gr.idBehind = max(offset, -1), id, true, false
 	gr.row.EntriesRead = gr.ordinal()
 	gr.unsettled = offset >= gr.stream.row.Next
 	gr.beyond = gr.unsettled
@@ -239,7 +260,7 @@ func (gr *group) putID(id ID) error {
 			return err
 		}
 	}
-	gr.row.LastOffset, gr.row.LastID, gr.rowDirty = offset-1, id, true
+	gr.row.LastOffset, gr.row.LastID, gr.rowDirty, gr.idBehind = offset-1, id, true, false
 	gr.unsettled, gr.beyond = gr.stream.row.LastID.Less(id), false
 	return nil
 }
@@ -247,6 +268,9 @@ func (gr *group) putID(id ID) error {
 // settle makes the cursor's two forms agree after the stream has grown: entries whose
 // ID is not above the cursor's ID are passed, and so are offsets not above its offset.
 func (gr *group) settle() error {
+	if err := gr.catchUp(); err != nil {
+		return err
+	}
 	row, st := &gr.row, &gr.stream.row
 	if !gr.unsettled && !st.LastID.Less(row.LastID) && row.LastOffset < st.Next {
 		return nil

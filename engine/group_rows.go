@@ -122,6 +122,9 @@ func (s *stream) lazyGroups() bool {
 // flush writes the group's rows that differ from storage.
 func (gr *group) flush(r *round) error {
 	no, number := gr.stream.no, gr.row.Number
+	if err := gr.catchUp(); err != nil {
+		return err
+	}
 	if gr.rowDirty {
 		if err := r.batch.Set(storage.GroupKey(no, []byte(gr.name)), gr.row.Append(nil)); err != nil {
 			return err
