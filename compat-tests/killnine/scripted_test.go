@@ -27,7 +27,7 @@ func TestEveryPrefixOfTheUnansweredCommandsIsAccepted(t *testing.T) {
 		for _, o := range a.unanswered[:k] {
 			o.apply(got)
 		}
-		if found := a.settle(got); len(found) > 0 {
+		if found := a.settle(got, true); len(found) > 0 {
 			t.Errorf("%d of 8 unanswered commands carried out: %q", k, found)
 		}
 	}
@@ -38,7 +38,7 @@ func TestASkippedCommandIsNoticed(t *testing.T) {
 	got := a.answered.clone()
 	gone := got.entries[len(got.entries)-1]
 	got.entries = got.entries[:len(got.entries)-1]
-	found := a.settle(got)
+	found := a.settle(got, true)
 	if len(found) != 1 || !strings.Contains(found[0], "lost: entry "+gone.id.String()) {
 		t.Fatalf("the newest entry was taken away: %q", found)
 	}
@@ -51,7 +51,7 @@ func TestAPendingRowThatChangesHandsIsNoticed(t *testing.T) {
 		for i, p := range g.pel {
 			p.consumer += "x"
 			g.pel[i] = p
-			if found := a.settle(got); len(found) != 2 {
+			if found := a.settle(got, true); len(found) != 2 {
 				t.Fatalf("one row is with another consumer: %q", found)
 			}
 			return
