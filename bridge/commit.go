@@ -192,7 +192,7 @@ func (b *Bridge) ForgetOffsets(name string, want []TopicPartition) ([]error, err
 		return nil
 	}
 	err := b.groups.input(name, false, func(_ int64, g *group, turn *engine.Turn) error {
-		subscribed, readable := g.machine.subscriptions()
+		subscribed, readable := g.machine.order.subscriptions(g.machine.protocolType)
 		if !readable {
 			return ErrNonEmptyGroup
 		}

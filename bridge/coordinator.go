@@ -136,7 +136,7 @@ type coordinator struct {
 	protocol     string // "" while no generation has one
 	leader       string // member id
 	members      map[string]*member
-	order        []*member         // the members as they came
+	order        roster            // the members as they came
 	static       map[string]string // instance id -> member id
 	promised     map[string]int64  // ids given out (KIP-394) and not used yet -> deadline
 
@@ -229,15 +229,6 @@ func (c *coordinator) check(id, instance string) (*member, error) {
 	return nil, ErrUnknownMember
 }
 
-// patience is the group's rebalance timeout: its slowest member's.
-func (c *coordinator) patience() int64 {
-	var longest int64
-	for _, m := range c.order {
-		longest = max(longest, m.rebalance)
-	}
-	return longest
-}
-
 // fits says whether the group stays within its bytes when a member comes with protocols of its own, or anew
 // instead of old (nil: a new member).
 func (c *coordinator) fits(protocols []Protocol, old *member) bool {
@@ -305,7 +296,7 @@ func (c *coordinator) answerSync(m *member, r SyncReply) {
 // own compares the members' assignments with who owned what, and leaves the moves. Of two members
 // that claim one partition (a broken assignor) the one that joined first has it.
 func (c *coordinator) own() {
-	now := c.ownership()
+	now := c.order.ownership(c.protocolType)
 	var moves []move
 	for tp, to := range now {
 		if c.owned[tp] != to {
@@ -321,20 +312,4 @@ func (c *coordinator) own() {
 	c.owned = now
 	c.out.moves = append(c.out.moves, moves...)
 	c.out.owners = true
-}
-
-// ownership reads the assignments of the consumer protocol; other protocols' (Connect's) are opaque.
-func (c *coordinator) ownership() map[TopicPartition]string {
-	owned := make(map[TopicPartition]string)
-	if c.protocolType != consumerProtocol {
-		return owned
-	}
-	for _, m := range c.order {
-		for _, tp := range assignedPartitions(m.assignment) {
-			if _, taken := owned[tp]; !taken {
-				owned[tp] = m.consumer()
-			}
-		}
-	}
-	return owned
 }

@@ -39,21 +39,3 @@ func (c *coordinator) kill() error {
 	}
 	return ErrNonEmptyGroup
 }
-
-// subscriptions are the topics that the members consume; false when that cannot be known: members of another
-// protocol than the consumers'.
-func (c *coordinator) subscriptions() ([]string, bool) {
-	if len(c.order) == 0 {
-		return nil, true
-	}
-	if c.protocolType != consumerProtocol {
-		return nil, false
-	}
-	var topics []string
-	for _, m := range c.order {
-		for _, p := range m.protocols {
-			topics = append(topics, subscribedTopics(p.Metadata)...)
-		}
-	}
-	return topics, true
-}

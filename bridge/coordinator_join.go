@@ -128,17 +128,8 @@ func (c *coordinator) supports(protocolType string, protocols []Protocol) bool {
 		return true
 	}
 	return protocolType == c.protocolType && slices.ContainsFunc(protocols, func(p Protocol) bool {
-		return c.everyoneOffers(p.Name)
+		return c.order.everyoneOffers(p.Name)
 	})
-}
-
-func (c *coordinator) everyoneOffers(protocol string) bool {
-	for _, m := range c.order {
-		if !slices.ContainsFunc(m.protocols, func(p Protocol) bool { return p.Name == protocol }) {
-			return false
-		}
-	}
-	return true
 }
 
 // admit adds a new member, parked in its JoinGroup.
@@ -214,7 +205,7 @@ func (c *coordinator) takeOver(now int64, r *JoinRequest, old *member, id string
 	}
 	c.out.owners = true // the same consumer at another address
 
-	if c.state != groupStable || c.vote() != c.protocol {
+	if c.state != groupStable || c.order.vote() != c.protocol {
 		c.rebalance(now)
 		return
 	}
@@ -249,14 +240,14 @@ func (c *coordinator) rebalance(now int64) {
 	if first {
 		c.initial, c.joinedSince = true, false
 		c.joinDeadline = now + c.limits.initialDelay
-		c.spare = max(c.patience()-c.limits.initialDelay, 0)
+		c.spare = max(c.order.patience()-c.limits.initialDelay, 0)
 		return
 	}
 	if c.allJoined() {
 		c.completeJoin(now)
 		return
 	}
-	c.joinDeadline = now + c.patience()
+	c.joinDeadline = now + c.order.patience()
 }
 
 // allJoined says that every member waits in its JoinGroup and no promised id is outstanding.
@@ -287,7 +278,7 @@ func (c *coordinator) completeJoin(now int64) {
 	}
 	if len(c.order) > 0 && !c.electLeader() {
 		// Nobody but silent static members: wait for one of them, or for their sessions to end.
-		c.joinDeadline = now + c.patience()
+		c.joinDeadline = now + c.order.patience()
 		return
 	}
 	c.generation++
@@ -297,12 +288,12 @@ func (c *coordinator) completeJoin(now int64) {
 		c.out.store = true
 		return
 	}
-	c.state, c.protocol = groupCompleting, c.vote()
+	c.state, c.protocol = groupCompleting, c.order.vote()
 	for _, m := range c.order {
 		c.answerJoin(m, c.generationFor(m))
 		m.deadline, m.isNew, m.synced = now+m.session, false, false
 	}
-	c.syncDeadline = now + c.patience()
+	c.syncDeadline = now + c.order.patience()
 }
 
 // electLeader keeps the leader if it has joined, else takes the first member that has.
@@ -317,27 +308,4 @@ func (c *coordinator) electLeader() bool {
 		}
 	}
 	return false
-}
-
-// vote chooses the protocol: of those that all members offer, each member votes for the one
-// it prefers; among equals the first member's preference decides.
-func (c *coordinator) vote() string {
-	votes := map[string]int{}
-	for _, m := range c.order {
-		for _, p := range m.protocols {
-			if c.everyoneOffers(p.Name) {
-				votes[p.Name]++
-				break
-			}
-		}
-	}
-	best := ""
-	if len(c.order) > 0 {
-		for _, p := range c.order[0].protocols {
-			if votes[p.Name] > 0 && (best == "" || votes[p.Name] > votes[best]) {
-				best = p.Name
-			}
-		}
-	}
-	return best
 }

@@ -83,7 +83,7 @@ func (c *coordinator) replay(now int64, record []byte) error {
 	if len(c.members) > 0 {
 		c.state = groupStable
 	}
-	c.owned = c.ownership()
+	c.owned = c.order.ownership(c.protocolType)
 	c.out.owners = true
 	return nil
 }
