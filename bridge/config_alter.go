@@ -110,7 +110,7 @@ func (c *configs) alterable(r Resource) (*configList, string, map[string]string,
 func (l *configList) apply(m map[string]string, c *ConfigChange) error {
 	d := l.byName[c.Name]
 	if d == nil {
-		return invalidConfig("Unknown config name: %s", c.Name)
+		return invalidConfig("Unknown %s config name: %s", l.of, c.Name)
 	}
 	if d.readOnly {
 		return &Refusal{ErrInvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: Set(%s)", c.Name)}

@@ -36,7 +36,7 @@ var brokerList = sync.OnceValue(func() *configList {
 		}
 		defs = append(defs, d)
 	}
-	l := newConfigList(defs)
+	l := newConfigList("broker", defs)
 	// A broker's value that stands in for a topic's obeys the topic's rules.
 	for i := range topicList().defs {
 		t := &topicList().defs[i]

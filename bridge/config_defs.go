@@ -53,13 +53,14 @@ type configDef struct {
 
 // configList is a resource type's configurations, in order of the name.
 type configList struct {
+	of     string // the resource type in the words of a refusal
 	defs   []configDef
 	byName map[string]*configDef
 }
 
-func newConfigList(defs []configDef) *configList {
+func newConfigList(of string, defs []configDef) *configList {
 	slices.SortFunc(defs, func(a, b configDef) int { return strings.Compare(a.name, b.name) })
-	l := &configList{defs: defs, byName: make(map[string]*configDef, len(defs))}
+	l := &configList{of: of, defs: defs, byName: make(map[string]*configDef, len(defs))}
 	for i := range defs {
 		l.byName[defs[i].name] = &defs[i]
 	}

@@ -9,7 +9,7 @@ import (
 // Group configurations (resource type 32), Kafka 4.4's. They are validated, stored and
 // shown; none is acted on until share groups and the consumer protocol are served.
 
-var groupList = sync.OnceValue(func() *configList { return newConfigList(groupDefs()) })
+var groupList = sync.OnceValue(func() *configList { return newConfigList("group", groupDefs()) })
 
 var isoDuration = regexp.MustCompile(`^by_duration:P(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?$`)
 

@@ -17,7 +17,7 @@ import (
 // them; they speak of segment files, replicas, tiers or broker-side recompression, which there are none of.
 
 // topicList is built once, when it is first needed.
-var topicList = sync.OnceValue(func() *configList { return newConfigList(topicDefs()) })
+var topicList = sync.OnceValue(func() *configList { return newConfigList("topic", topicDefs()) })
 
 const day = 24 * 60 * 60 * 1000
 

@@ -21,7 +21,8 @@ host=${REDIS%:*} port=${REDIS##*:}
 cli() {
 	local flags=(--no-raw)
 	[ "$1" = 2 ] || flags+=(-3)
-	printf '%s\n' "$2" | timeout 20 redis-cli -h "$host" -p "$port" "${flags[@]}" 2>&1
+	# redis-cli adds the time of a reply that took half a second, which says nothing here.
+	printf '%s\n' "$2" | timeout 20 redis-cli -h "$host" -p "$port" "${flags[@]}" 2>&1 | sed -E '/^\([0-9.]+s\)$/d'
 }
 
 mask() { sed -E 's/\(integer\) -?[0-9]+/(integer) N/; s/"[0-9]+"$/"N"/; s/"[0-9]{6,}-[0-9]+"/"N"/'; }
