@@ -38,6 +38,7 @@ func kafkaActors(sys *system, seed uint64) []actor {
 		newAdmin("kn-admin-a", seed, sys.oneStore),
 		newAdmin("kn-admin-b", seed+1, sys.oneStore),
 		&autoCreator{},
+		&flood{},
 		newCommitters("kn-commits", 4, 5, seed),
 		newMembers("kn-written", 4),
 	}

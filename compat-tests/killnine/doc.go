@@ -17,6 +17,7 @@
 //	                             server must equal the model after some prefix
 //	queue         queue.go       many XADDs on one stream, a group reading and acking it
 //	produce       produce.go     Kafka producers, acks=1 and acks=all
+//	flood         flood.go       producers that send as much as the server takes
 //	idem          idempotent.go  five in flight, resent with their sequences after a restart
 //	kgo           kgo.go         a real client that retries over the restart by itself
 //	admin         admin.go       topics made, grown, altered, cut, deleted, made again
