@@ -207,7 +207,7 @@ func (d *duel) step() (want, got string) {
 		return d.same(d.redis(append([]string{"XDEL", d.key}, words...)...)), orError(n, err)
 	case 4:
 		if d.rnd.IntN(3) > 0 {
-			return "", ""
+			return d.setID()
 		}
 		keep := int64(d.rnd.IntN(20))
 		n, err := d.t.Trim(d.no, TrimArgs{Kind: TrimMaxLen, MaxLen: keep})
@@ -271,6 +271,34 @@ func (d *duel) add() (want, got string) {
 			return want, got
 		}
 		d.ids = append(d.ids, d.last)
+	}
+	return want, got
+}
+
+// setID is XSETID, now and then.
+func (d *duel) setID() (want, got string) {
+	if d.rnd.IntN(4) > 0 {
+		return "", ""
+	}
+	a := SetIDArgs{ID: ID{MS: d.last.MS + uint64(d.rnd.IntN(4)), Seq: d.last.Seq}, EntriesAdded: -1}
+	if d.rnd.IntN(4) == 0 {
+		a.ID = d.someID()
+	}
+	args := []string{"XSETID", d.key, a.ID.String()}
+	if d.rnd.IntN(2) == 0 {
+		a.EntriesAdded = int64(d.rnd.IntN(2*len(d.ids) + 1))
+		args = append(args, "ENTRIESADDED", strconv.Itoa(int(a.EntriesAdded)))
+	}
+	if d.rnd.IntN(2) == 0 {
+		id := d.someID()
+		if !a.ID.Less(id) {
+			a.MaxDeleted = &id
+			args = append(args, "MAXDELETEDID", id.String())
+		}
+	}
+	want, got = d.same(d.redis(args...)), orError("OK", d.t.SetID(d.no, a))
+	if got == "OK" {
+		d.last = maxID(d.last, a.ID)
 	}
 	return want, got
 }
