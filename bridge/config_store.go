@@ -3,6 +3,7 @@ package bridge
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -127,4 +128,18 @@ func copyConfigs(m map[string]string) map[string]string {
 		return make(map[string]string)
 	}
 	return maps.Clone(m)
+}
+
+// ConfiguredGroups lists the groups that have configurations of their own, in byte order.
+func (c *configs) ConfiguredGroups() []string {
+	c.stored.mu.RLock()
+	defer c.stored.mu.RUnlock()
+	var names []string
+	for resource := range c.stored.byResource {
+		if name, ok := strings.CutPrefix(resource, groupPrefix); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

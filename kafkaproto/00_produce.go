@@ -153,7 +153,11 @@ func checkBatch(records []byte, rules bridge.BatchRules, version int16) (batch.C
 	if len(records) > rules.MaxBytes {
 		return batch.Checked{}, errTooLarge
 	}
-	checked, err := batch.Check(records, batch.Rules{KeysRequired: rules.KeysRequired, MinTime: rules.MinTime, MaxTime: rules.MaxTime})
+	check := batch.Rules{KeysRequired: rules.KeysRequired}
+	if !rules.LogAppendTime { // else the producers' times do not matter
+		check.MinTime, check.MaxTime = rules.MinTime, rules.MaxTime
+	}
+	checked, err := batch.Check(records, check)
 	switch {
 	case err != nil:
 		return checked, err

@@ -93,13 +93,17 @@ func dataRows(s *Server) []row {
 		{key: 21, name: "DeleteRecords", min: 0, max: 2, flexible: 2, limit: smallFrame, handle: typed(records.deleteRecords)},
 		{key: 22, name: "InitProducerId", min: 0, max: 5, flexible: 2, limit: smallFrame, handle: typed(records.initProducerID)},
 		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, flexible: 4, limit: smallFrame, handle: typed(records.offsetForLeaderEpoch)},
+		{key: 29, name: "DescribeACLs", min: 1, max: 3, flexible: 2, limit: smallFrame, handle: typed(topics.describeACLs)},
 		{key: 32, name: "DescribeConfigs", min: 1, max: 4, flexible: 4, limit: smallFrame, handle: typed(configs.describeConfigs)},
 		{key: 33, name: "AlterConfigs", min: 0, max: 2, flexible: 2, limit: smallFrame, handle: typed(configs.alterConfigs)},
 		{key: 35, name: "DescribeLogDirs", min: 1, max: 5, flexible: 2, limit: smallFrame, handle: typed(topics.describeLogDirs)},
 		{key: 37, name: "CreatePartitions", min: 0, max: 3, flexible: 2, limit: smallFrame, handle: typed(topics.createPartitions)},
+		{key: 43, name: "ElectLeaders", min: 0, max: 2, flexible: 2, limit: smallFrame, handle: typed(topics.electLeaders)},
 		{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, flexible: 1, limit: smallFrame, handle: typed(configs.incrementalAlterConfigs)},
 		{key: 46, name: "ListPartitionReassignments", min: 0, max: 0, flexible: 0, limit: smallFrame, handle: typed(topics.listPartitionReassignments)},
+		{key: 48, name: "DescribeClientQuotas", min: 0, max: 1, flexible: 1, limit: smallFrame, handle: typed(configs.describeClientQuotas)},
 		{key: 60, name: "DescribeCluster", min: 0, max: 2, flexible: 0, limit: smallFrame, handle: typed(topics.describeCluster)},
+		{key: 74, name: "ListConfigResources", min: 0, max: 1, flexible: 0, limit: smallFrame, handle: typed(configs.listConfigResources)},
 		{key: 75, name: "DescribeTopicPartitions", min: 0, max: 0, flexible: 0, limit: smallFrame, handle: typed(topics.describeTopicPartitions)},
 	}
 }
