@@ -49,7 +49,9 @@
 //	pebble*.go             the store on Pebble: _disk (written without fsync, the latch),
 //	                       _sync (one fsync for many), _mark (what was promised, torn
 //	                       logs), _write, _read, _import, _tuning
+//	slots.go               the hash slot of a Redis key
 //	shadow.go              the replica of the tests; Compare
+//	crashdisk.go           a disk that crashes, for the tests of the rooms above
 //	check.go check_stream.go   every promise that rows make each other
 //
 // Not done: an epoch other than 1 (nobody takes over on a single node; a second Lead

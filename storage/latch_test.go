@@ -183,3 +183,81 @@ func checkReopened(t *testing.T, mem *vfs.MemFS, acked, durable []atomic.Uint64)
 		}
 	}
 }
+
+// A damaged table: the read that meets it fails, writes stop, other rows are read on.
+func TestADamagedTableStopsWrites(t *testing.T) {
+	for _, kind := range []string{".sst", ".blob"} {
+		mem := vfs.NewMem()
+		s := openMemPebble(t, mem)
+		w := lead(t, s, 1)
+		for i := range 200 {
+			b := w.Begin()
+			b.Set(BlockKey(StreamNo(1)<<48|1, int64(i)), []byte(strings.Repeat(fmt.Sprint(i), 1000)))
+			if _, err := w.Commit(ctx, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.(*pebbleStore).db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		s.Close(ctx)
+		damage(t, mem, kind)
+
+		s, err := OpenPebble("data", Options{fs: mem})
+		if kind == ".sst" { // the positions are in it: the store cannot be opened at all
+			if !errors.Is(err, ErrCorrupt) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("open: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, lead(t, s, 0), 0, "still", "sound")
+		v, _ := shardOf(t, s, 1).View()
+		it, err := v.Scan(ShardRange(1))
+		for err == nil && it.Next() {
+			_, err = it.Value()
+		}
+		if err == nil {
+			err = it.Error()
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: read: %v", kind, err)
+		}
+		it.Close()
+		v.Close()
+		if _, err := shardOf(t, s, 0).Lead(ctx); !errors.Is(err, ErrLatched) {
+			t.Errorf("%s: a writer of a latched store: %v", kind, err)
+		}
+		if !errors.Is(s.Failed(), ErrLatched) || !errors.Is(s.Failed(), ErrCorrupt) {
+			t.Errorf("%s: %v", kind, s.Failed())
+		}
+		if got := records(t, s, 0); got != "still=sound" {
+			t.Errorf("%s: %s", kind, got)
+		}
+		s.Close(ctx)
+	}
+}
+
+// damage bends bytes in the middle of every file of a kind.
+func damage(t *testing.T, fs vfs.FS, suffix string) {
+	t.Helper()
+	names, _ := fs.List("data")
+	bent := 0
+	for _, n := range names {
+		if !strings.HasSuffix(n, suffix) {
+			continue
+		}
+		f, err := fs.OpenReadWrite("data/"+n, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.WriteAt([]byte("damage"), 40)
+		f.Close()
+		bent++
+	}
+	if bent == 0 {
+		t.Fatalf("no %s in %v", suffix, names)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,10 +197,21 @@ func makeDir(fsys vfs.FS, dir string) error {
 // asCorrupt marks what Pebble calls corruption as ours.
 func asCorrupt(err error) error {
 	if pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return corruption{err}
 	}
 	return err
 }
+
+// corruption is ErrCorrupt with Pebble's first line: what follows it there is no
+// message but the names of its inner wrappings.
+type corruption struct{ cause error }
+
+func (c corruption) Error() string {
+	line, _, _ := strings.Cut(c.cause.Error(), "\n")
+	return ErrCorrupt.Error() + ": " + line
+}
+
+func (c corruption) Unwrap() []error { return []error{ErrCorrupt, c.cause} }
 
 // loadStoreRow reads the store row, writing it first in a new store.
 //
