@@ -21,8 +21,6 @@ func (c *coordinator) heartbeat(now int64, r *HeartbeatRequest) error {
 		return err
 	case r.Generation != c.generation:
 		return ErrIllegalGeneration
-	case c.state == groupEmpty:
-		return ErrUnknownMember
 	}
 	// Between JoinGroup's answer and SyncGroup some clients send heartbeats already: they count.
 	m.deadline = now + m.session

@@ -154,12 +154,7 @@ func (m *member) update(r *JoinRequest, k call) {
 // rejoin is JoinGroup by a member of the group.
 func (c *coordinator) rejoin(now int64, r *JoinRequest, m *member, k call) {
 	same := m.offers(r.Protocols)
-	switch {
-	case c.state == groupEmpty:
-		c.out.joins = append(c.out.joins, joinAnswer{k, refusedJoin(m.id, ErrUnknownMember)})
-		return
-	case c.state == groupCompleting && same,
-		c.state == groupStable && same && m.id != c.leader:
+	if same && (c.state == groupCompleting || c.state == groupStable && m.id != c.leader) {
 		// It did not hear the answer, or asks without anything new: the current generation. In
 		// a stable group the leader alone may force a rebalance (its topics may have grown).
 		m.join = k

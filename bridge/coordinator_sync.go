@@ -93,8 +93,6 @@ func (c *coordinator) checkSync(r *SyncRequest) (*member, error) {
 	case r.ProtocolType != nil && *r.ProtocolType != c.protocolType,
 		r.Protocol != nil && c.protocol != "" && *r.Protocol != c.protocol:
 		return nil, ErrInconsistentProtocol
-	case c.state == groupEmpty:
-		return nil, ErrUnknownMember
 	case c.state == groupPreparing:
 		return nil, ErrRebalanceInProgress
 	}
