@@ -29,6 +29,7 @@ type EntryReader struct {
 	reverse bool
 	one     entrySource   // when there is one
 	many    []entrySource // when there are several
+	now     engine.Held   // the stretch being yielded; here, so that it need not be allocated
 }
 
 // entrySource is a sequence of runs: of the engine's reader, or of what a group holds.
@@ -63,13 +64,17 @@ func (s *entrySource) close() {
 // heldCount is how many entries stretches hold.
 func heldCount(held []engine.Held) (n int64) {
 	for i := range held {
-		if held[i].Gone == nil {
-			n += held[i].Run.Count()
-			continue
-		}
-		for _, g := range held[i].Gone {
-			n += int64(g.Count)
-		}
+		n += heldCountOf(&held[i])
+	}
+	return n
+}
+
+func heldCountOf(h *engine.Held) (n int64) {
+	if h.Gone == nil {
+		return h.Run.Count()
+	}
+	for _, g := range h.Gone {
+		n += int64(g.Count)
 	}
 	return n
 }
@@ -106,34 +111,32 @@ func (e *EntryReader) Close() {
 	e.many, e.left = nil, 0
 }
 
-// Next calls fn for the entries of the next run, or about as many of several partitions; false when there are no more. Entries are valid
-// during the call. After an error, or when it ends short of Count, it is of no use.
-func (e *EntryReader) Next(fn func(*Entry)) (more bool, err error) {
+// Next calls fn for the entries of the next run, or about as many of several partitions, until fn returns false; more is false when all
+// have been yielded. Entries are valid during the call. After an error it is of no use. That a damaged run yields fewer than Count
+// promised is for the caller to notice, who counts what it writes anyway.
+func (e *EntryReader) Next(fn func(*Entry) bool) (more bool, err error) {
 	if e.left == 0 {
 		return false, nil
 	}
 	if e.many != nil {
 		return e.nextMerged(fn)
 	}
-	h, ok, err := e.one.next()
-	if err != nil {
+	var ok bool
+	if e.now, ok, err = e.one.next(); err != nil {
 		return false, err
 	}
 	if !ok {
 		return false, errShortRead
 	}
-	err = eachHeld(e.b, &h, e.reverse, func(x *Entry) bool {
-		e.left--
-		fn(x)
-		return e.left > 0
-	})
+	e.left -= heldCountOf(&e.now)
+	err = eachHeld(e.b, &e.now, e.reverse, fn)
 	return e.left > 0, err
 }
 
 // mergeStretch is how many merged entries one call of Next yields at most.
 const mergeStretch = 256
 
-func (e *EntryReader) nextMerged(fn func(*Entry)) (bool, error) {
+func (e *EntryReader) nextMerged(fn func(*Entry) bool) (bool, error) {
 	for range mergeStretch {
 		var first *entrySource
 		for i := range e.many {
@@ -151,12 +154,11 @@ func (e *EntryReader) nextMerged(fn func(*Entry)) (bool, error) {
 		x := &first.buf[0]
 		first.buf = first.buf[1:]
 		e.left--
-		fn(x)
-		if e.left == 0 {
-			return false, nil
+		if !fn(x) || e.left == 0 {
+			break
 		}
 	}
-	return true, nil
+	return e.left > 0, nil
 }
 
 func (e *EntryReader) before(a, b engine.ID) bool {
@@ -186,16 +188,14 @@ func (e *EntryReader) fill(s *entrySource) error {
 	return nil
 }
 
-// eachHeld calls fn for the entries of a stretch; those that are gone have nil Fields and offset -1.
+// eachHeld calls fn for the entries of a stretch; those that are gone have nil Fields.
 func eachHeld(b *Bridge, h *engine.Held, reverse bool, fn func(*Entry) bool) error {
 	if h.Gone == nil {
 		return b.EachEntry(&h.Run, reverse, fn)
 	}
-	var x Entry
 	for _, run := range h.Gone {
 		for i := range run.Count {
-			x = Entry{ID: run.At(i), Offset: run.Offset + int64(i)}
-			if !fn(&x) {
+			if !fn(&Entry{ID: run.At(i), Offset: run.Offset + int64(i)}) {
 				return nil
 			}
 		}
@@ -253,19 +253,20 @@ func (r *Route) Range(b *Bridge, t *engine.Turn, a engine.RangeArgs) (EntryReade
 	return r.rangeEach(b, t, func(int) (engine.RangeArgs, bool) { return a, true }, a.Count, a.Reverse)
 }
 
-// ReadAfter reads entries with IDs greater than after: one ID for all partitions, or one for each in partition order (a
-// partition beyond them came later and is read from its beginning). count < 0: no limit.
-func (r *Route) ReadAfter(b *Bridge, t *engine.Turn, after []engine.ID, count int64) (EntryReader, error) {
+// ReadAfter reads entries with IDs greater than after, or, when each is not empty, than each partition's own (a partition beyond them
+// came later and is read from its beginning). count < 0: no limit.
+func (r *Route) ReadAfter(b *Bridge, t *engine.Turn, after engine.ID, each []engine.ID, count int64) (EntryReader, error) {
 	from := func(p int) (engine.RangeArgs, bool) {
 		a := engine.RangeArgs{To: engine.MaxID, Count: count}
-		switch {
-		case len(after) == 1:
-			p = 0
-		case p >= len(after):
-			return a, true
+		last := after
+		if len(each) > 0 {
+			if p >= len(each) {
+				return a, true
+			}
+			last = each[p]
 		}
 		var ok bool
-		a.From, ok = after[p].Next()
+		a.From, ok = last.Next()
 		return a, ok
 	}
 	if !r.Whole() {

@@ -25,13 +25,13 @@ import (
 type RouteGroup struct {
 	b    *Bridge
 	t    *engine.Turn
-	r    *Route
+	r    Route // a copy, so that the caller's need not be allocated
 	name string
 }
 
 // Group names a group of a route within a turn.
 func (r *Route) Group(b *Bridge, t *engine.Turn, name string) RouteGroup {
-	return RouteGroup{b: b, t: t, r: r, name: name}
+	return RouteGroup{b: b, t: t, r: *r, name: name}
 }
 
 // on is the group on partition p.

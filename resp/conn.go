@@ -42,9 +42,11 @@ type conn struct {
 	rest    rest
 	block   *blocked
 	waiter  engine.Waiter
-	names   nameCache // of groups and consumers (x_names.go)
-	moved   bool      // waitFor changed the places
-	expires int       // index in the loop's heap of deadlines, -1 not there
+	names   nameCache    // of groups and consumers (x_names.go)
+	reading reading      // of the XREAD that is evaluated (x_read.go)
+	entries entriesReply // of the command that is evaluated (x_range.go)
+	moved   bool         // waitFor changed the places
+	expires int          // index in the loop's heap of deadlines, -1 not there
 
 	cur    call
 	authed bool
@@ -154,6 +156,7 @@ func (c *conn) recovered() {
 	c.srv.log.Error("command panicked; closing the connection", "command", c.cur.row.name, "client", c.sess.addr,
 		"panic", p, "stack", string(debug.Stack()))
 	c.dropRest()
+	c.entries.close()
 	c.leave()
 	c.out.b = c.out.b[:max(c.before, c.mark)] // not half a reply
 	c.cur.Err(errInternal)

@@ -142,8 +142,10 @@ func claimTime(t, now int64) int64 {
 // replyClaimed appends the claimed entries, or their IDs, and then tail; the reply began at begin.
 func replyClaimed(c *call, begin int, entries *bridge.EntryReader, justID bool, tail []byte) {
 	if !justID {
-		s := [1]segment{{entries: *entries}}
-		sendEntries(c, begin, s[:], tail)
+		r := &c.conn.entries
+		r.add(segment{entries: *entries})
+		r.tail = tail
+		r.send(c, begin)
 		return
 	}
 	c.Array64(entries.Count())

@@ -120,7 +120,10 @@ func infoEntry(c *call, route *bridge.Route, last bool) error {
 		c.Null()
 		return nil
 	}
-	_, err = entries.Next(func(e *bridge.Entry) { writeEntry(c.reply, e) })
+	_, err = entries.Next(func(e *bridge.Entry) bool {
+		writeEntry(c.reply, e)
+		return true
+	})
 	return err
 }
 
@@ -144,8 +147,10 @@ func infoFull(c *call, route *bridge.Route, st *engine.StreamStat, nodes, count 
 	c.Map(9)
 	infoHead(c.reply, st, nodes)
 	c.BulkString("entries")
-	s := [1]segment{{entries: entries}}
-	sendEntries(c, begin, s[:], tail.b)
+	r := &c.conn.entries
+	r.add(segment{entries: entries})
+	r.tail = tail.b
+	r.send(c, begin)
 }
 
 // infoFullGroups appends the groups field of FULL.

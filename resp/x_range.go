@@ -12,6 +12,7 @@ package resp
 
 import (
 	"bytes"
+	"errors"
 
 	"weir/bridge"
 	"weir/engine"
@@ -75,8 +76,7 @@ func rangeOf(c *call, start, end []byte, reverse bool) {
 		c.Fail(err)
 		return
 	}
-	s := [1]segment{{entries: entries}}
-	sendEntries(c, len(c.b), s[:], nil)
+	sendOne(c, entries)
 }
 
 func parseRange(a *engine.RangeArgs, start, end []byte, options [][]byte) (text string) {
@@ -117,29 +117,59 @@ func (s *segment) head(w *reply) {
 	w.Array64(s.entries.Count())
 }
 
-// entriesRest is the part of a reply of segments that is made as it is taken.
-type entriesRest struct {
+// entriesReply is a reply of segments: its first chunk is made by the command, the rest as it is taken. Each connection has one and
+// uses it over and over, because it evaluates nothing else before the reply is whole.
+type entriesReply struct {
 	segments []segment
-	begun    bool   // the first segment's head is written
-	tail     []byte // what follows the entries (XINFO STREAM FULL)
+	at       int    // the segment that is being written
+	begun    bool   // its head is written
+	left     int64  // entries that its head promised and that are not written yet
+	tail     []byte // what follows the segments
+
+	w     *reply
+	write func(*bridge.Entry) bool // writeOne, bound once
 }
 
-func (r *entriesRest) next(w *reply) (bool, error) {
+// mostStreamsKept is for how many streams a connection keeps its scratch of reading.
+const mostStreamsKept = 64
+
+// errShortEntries ends a reply whose array header cannot be kept any more.
+var errShortEntries = errors.New("entries ended before their count")
+
+// add appends a segment; the entries are the reply's from now on.
+func (r *entriesReply) add(s segment) { r.segments = append(r.segments, s) }
+
+func (r *entriesReply) writeOne(e *bridge.Entry) bool {
+	if r.left == 0 {
+		return false
+	}
+	r.left--
+	writeEntry(r.w, e)
+	return true
+}
+
+func (r *entriesReply) next(w *reply) (bool, error) {
+	r.w = w
+	if r.write == nil {
+		r.write = r.writeOne
+	}
 	end := len(w.b) + restChunk
-	write := func(e *bridge.Entry) { writeEntry(w, e) }
-	for len(r.segments) > 0 {
-		s := &r.segments[0]
+	for r.at < len(r.segments) {
+		s := &r.segments[r.at]
 		if !r.begun {
 			s.head(w)
-			r.begun = true
+			r.begun, r.left = true, s.entries.Count()
 		}
-		more, err := s.entries.Next(write)
+		more, err := s.entries.Next(r.write)
+		if err == nil && !more && r.left > 0 {
+			err = errShortEntries
+		}
 		if err != nil {
 			return false, err
 		}
 		if !more {
 			s.entries.Close()
-			r.segments, r.begun = r.segments[1:], false
+			r.at, r.begun = r.at+1, false
 			continue
 		}
 		if len(w.b) >= end {
@@ -150,30 +180,42 @@ func (r *entriesRest) next(w *reply) (bool, error) {
 	return false, nil
 }
 
-func (r *entriesRest) close() {
+// close gives everything back; the reply may be used for the next one.
+func (r *entriesReply) close() {
 	for i := range r.segments {
 		r.segments[i].entries.Close()
 	}
-	r.segments = nil
+	clear(r.segments)
+	keep := r.segments[:0]
+	if cap(keep) > mostStreamsKept {
+		keep = nil
+	}
+	*r = entriesReply{segments: keep, write: r.write}
 }
 
-// sendEntries replies segments and then tail. What comes before them in the reply is written already, from begin on. What does not
-// fit into the first chunk is left to a rest, which owns the segments then.
-func sendEntries(c *call, begin int, segments []segment, tail []byte) {
-	r := entriesRest{segments: segments, tail: tail}
+// send begins the reply: what comes before the segments is written already, from begin on. What does not fit into the first chunk is
+// made later.
+func (r *entriesReply) send(c *call, begin int) {
 	more, err := r.next(c.reply)
 	switch {
 	case err != nil:
-		r.close()
 		c.b = c.b[:begin]
 		c.Fail(err)
 	case more:
-		kept := &entriesRest{segments: append([]segment(nil), r.segments...), begun: r.begun, tail: tail}
-		for i := range kept.segments {
-			kept.segments[i].key = bytes.Clone(kept.segments[i].key)
+		for i := range r.segments {
+			r.segments[i].key = bytes.Clone(r.segments[i].key)
 		}
-		c.continueWith(kept)
+		c.continueWith(r)
+		return
 	}
+	r.close()
+}
+
+// sendOne replies the array of entries alone.
+func sendOne(c *call, entries bridge.EntryReader) {
+	r := &c.conn.entries
+	r.add(segment{entries: entries})
+	r.send(c, len(c.b))
 }
 
 // writeEntry appends [id, [field, value, ...]]; the fields of an entry that is gone are a null array.

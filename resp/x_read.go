@@ -18,6 +18,7 @@ package resp
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"weir/bridge"
 	"weir/engine"
@@ -49,7 +50,8 @@ const (
 // readFrom is the ID of one stream.
 type readFrom struct {
 	start readStart
-	after []engine.ID // afterID: one, or one for each partition ($ of a whole topic)
+	after engine.ID   // afterID
+	each  []engine.ID // instead, one for each partition ($ of a whole topic)
 	text  string      // noReadStart: the error
 }
 
@@ -141,8 +143,8 @@ func parseTimeout(b []byte, now int64) (int64, string) {
 	return n, ""
 }
 
-// parseFrom reads the ID of one stream. ids holds the parsed one.
-func (rd *reading) parseFrom(b []byte, ids []engine.ID) readFrom {
+// parseFrom reads the ID of one stream.
+func (rd *reading) parseFrom(b []byte) readFrom {
 	if len(b) == 1 {
 		switch b[0] {
 		case '$':
@@ -169,25 +171,24 @@ func (rd *reading) parseFrom(b []byte, ids []engine.ID) readFrom {
 	if rd.isGroup && id == engine.MaxID { // Redis keeps > as this ID, so it means the same
 		return readFrom{start: newEntries}
 	}
-	ids[0] = id
-	return readFrom{start: afterID, after: ids[:1:1]}
+	return readFrom{start: afterID, after: id}
 }
 
 func xread(c *call) {
-	var rd reading
+	// The connection's own: a command that waits takes a copy (wait).
+	rd := &c.conn.reading
+	*rd = reading{from: rd.from[:0]}
+	defer func() {
+		if cap(rd.from) > mostStreamsKept {
+			rd.from = nil
+		}
+	}()
 	if text := rd.parse(c); text != "" {
 		c.Err(text)
 		return
 	}
-	var fewIDs [4]engine.ID
-	var few [4]readFrom
-	rd.from = few[:0]
-	ids := fewIDs[:]
-	if rd.streams > len(few) {
-		rd.from, ids = make([]readFrom, 0, rd.streams), make([]engine.ID, rd.streams)
-	}
 	for i := range rd.streams {
-		rd.from = append(rd.from, rd.parseFrom(c.args[rd.keysAt+rd.streams+i], ids[i:i+1]))
+		rd.from = append(rd.from, rd.parseFrom(c.args[rd.keysAt+rd.streams+i]))
 	}
 	if !rd.checkFirst(c) {
 		return
@@ -229,10 +230,10 @@ func (rd *reading) checkFirst(c *call) bool {
 			c.Err(from.text)
 			return false
 		case afterNow:
-			from.start, from.after = afterID, []engine.ID{{}}
+			from.start = afterID
 			if ok {
 				var err error
-				if from.after, err = route.LastIDs(c.turn); err != nil {
+				if from.each, err = route.LastIDs(c.turn); err != nil {
 					c.Fail(err)
 					return false
 				}
@@ -254,8 +255,7 @@ func (rd *reading) fail(c *call, i int, err error) {
 
 // serve replies what there is now; false, and nothing appended, when there is nothing.
 func (rd *reading) serve(c *call) bool {
-	var few [4]segment
-	found := few[:0]
+	r := &c.conn.entries
 	for i := range rd.from {
 		route, ok := c.bridge().Resolve(rd.key(c, i))
 		var entries bridge.EntryReader
@@ -271,26 +271,24 @@ func (rd *reading) serve(c *call) bool {
 			entries, ok, err = rd.ofStream(c, &route, &rd.from[i])
 		}
 		if err != nil {
-			for i := range found {
-				found[i].entries.Close()
-			}
+			r.close()
 			rd.fail(c, i, err)
 			return true
 		}
 		if ok {
-			found = append(found, segment{key: rd.key(c, i), keyed: true, entries: entries})
+			r.add(segment{key: rd.key(c, i), keyed: true, entries: entries})
 		}
 	}
-	if len(found) == 0 {
+	if len(r.segments) == 0 {
 		return false
 	}
 	begin := len(c.b)
 	if c.resp3 {
-		c.Map(len(found))
+		c.Map(len(r.segments))
 	} else {
-		c.Array(len(found))
+		c.Array(len(r.segments))
 	}
-	sendEntries(c, begin, found, nil)
+	r.send(c, begin)
 	return true
 }
 
@@ -303,7 +301,7 @@ func (rd *reading) ofStream(c *call, route *bridge.Route, from *readFrom) (entri
 		if rd.count > 0 {
 			most = rd.count
 		}
-		entries, err = route.ReadAfter(c.bridge(), c.turn, from.after, most)
+		entries, err = route.ReadAfter(c.bridge(), c.turn, from.after, from.each, most)
 	}
 	if err == nil && entries.Count() == 0 {
 		entries.Close()
@@ -325,20 +323,15 @@ func (rd *reading) ofGroup(c *call, route *bridge.Route, i int) (entries bridge.
 		}
 		return group.Deliver(rd.consumer, engine.DeliverArgs{Count: rd.count, NoAck: rd.noAck, Kind: engine.RedisConsumer})
 	}
-	entries, err = group.History(rd.consumer, from.after[0], rd.count)
+	entries, err = group.History(rd.consumer, from.after, rd.count)
 	return entries, true, err
 }
 
 // wait parks the client. It waits at each stream and at each name: a name comes to exist, or gets more partitions.
 func (rd *reading) wait(c *call) {
-	// What parse left in this frame must outlive it.
 	kept := &reading{}
 	*kept = *rd
-	kept.from = make([]readFrom, len(rd.from))
-	for i, f := range rd.from {
-		f.after = append([]engine.ID(nil), f.after...)
-		kept.from[i] = f
-	}
+	kept.from = slices.Clone(rd.from)
 	b := &blocked{
 		places:   kept.places(c),
 		deadline: c.deadlineIn(rd.block),
