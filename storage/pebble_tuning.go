@@ -1,7 +1,7 @@
 package storage
 
 // How Pebble is set up, and what it tells us. Each setting with its reason; the
-// measurements are in ../../shared/design/storage-seam.md ("Pebble, measured").
+// measurements are in the design of the seam ("Pebble, measured").
 
 import (
 	"context"
