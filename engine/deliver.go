@@ -31,8 +31,7 @@ func (g Group) Deliver(consumer string, a DeliverArgs) (*Reader, error) {
 	if err != nil || len(living) == 0 {
 		return nil, err
 	}
-	last := living[len(living)-1][1]
-	reader, err := st.rangeReader(from, last, -1, false)
+	reader, err := st.livingReader(living)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +40,20 @@ func (g Group) Deliver(consumer string, a DeliverArgs) (*Reader, error) {
 		return nil, err
 	}
 	return reader, nil
+}
+
+// livingReader makes a reader of all that lives between the ends of living, which is what livingRanges found there:
+// nothing need be counted again.
+func (s *stream) livingReader(living [][2]int64) (*Reader, error) {
+	r, err := s.snapshot(living[0][0], living[len(living)-1][1], false)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range living {
+		r.count += l[1] - l[0] + 1
+	}
+	r.left = r.count
+	return r, nil
 }
 
 // deliver moves the cursor over living entries that are handed out and makes them pending.
