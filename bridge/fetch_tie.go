@@ -11,7 +11,8 @@ import (
 //
 // A member that owns the partition is told by (client id, client host). When several groups have such a member
 // on one partition, the one whose next expected offset is the fetched one is meant: after each fetch
-// we know where the client will go on, and OffsetFetch tells where it begins. A member of which that is not
+// we know where the client will go on, and OffsetFetch tells where it begins (or begins again, after a
+// rebalance; but a tool may have asked, so both are remembered). A member of which neither is
 // known yet (a group without a commit begins where its client likes) comes after those of which it is. Two members
 // that expect the same offset will both fetch it, so it does not matter which is taken first.
 
@@ -25,7 +26,8 @@ type owner struct {
 	stream   atomic.Uint64 // the stream that was claimed for it; another one when the topic was made anew
 
 	mu   sync.Mutex
-	next int64 // expected offset; -1 unknown
+	next int64 // where it goes on after its last fetch; -1 unknown
+	told int64 // what the group's last OffsetFetch said, be it the member's or a tool's; -1 nothing
 	gone bool  // no longer the owner: a fetch that was on its way counts no more
 }
 
@@ -56,7 +58,7 @@ func (os *owners) replace(g *group) {
 		if o == nil || o.consumer != consumer || o.clientID != m.clientID || o.host != m.host {
 			o = &owner{
 				group: g.machine.name, consumer: consumer, kind: engine.ClassicMember,
-				clientID: m.clientID, host: m.host, next: -1,
+				clientID: m.clientID, host: m.host, next: -1, told: -1,
 			}
 			if was := old[tp]; was != nil {
 				o.stream.Store(was.stream.Load())
@@ -118,7 +120,7 @@ func (os *owners) expect(group string, tp TopicPartition, offset int64) {
 	for _, o := range os.of(tp) {
 		if o.group == group {
 			o.mu.Lock()
-			o.next = offset
+			o.told = offset
 			o.mu.Unlock()
 		}
 	}
@@ -126,7 +128,7 @@ func (os *owners) expect(group string, tp TopicPartition, offset int64) {
 
 // match finds the owner that a fetch at an offset comes from; nil when it is nobody's.
 func match(list []*owner, clientID, host string, from int64) *owner {
-	var only, known, unknown *owner
+	var only, known, begins, unknown *owner
 	several := false
 	for _, o := range list {
 		if o.clientID != clientID || o.host != host {
@@ -135,18 +137,22 @@ func match(list []*owner, clientID, host string, from int64) *owner {
 		several = only != nil
 		only = o
 		o.mu.Lock()
-		next := o.next
+		next, told := o.next, o.told
 		o.mu.Unlock()
-		if next == from && known == nil {
+		switch {
+		case next == from && known == nil:
 			known = o
-		}
-		if next == -1 && unknown == nil {
+		case told == from && begins == nil:
+			begins = o
+		case next == -1 && told == -1 && unknown == nil:
 			unknown = o
 		}
 	}
 	switch {
 	case known != nil:
 		return known
+	case begins != nil:
+		return begins
 	case unknown != nil || several:
 		return unknown
 	}
