@@ -157,7 +157,9 @@ func (o options) pair(ctx context.Context, p pairing, dir string) (footprint, bo
 	if err != nil {
 		return fp, false, err
 	}
-	defer os.RemoveAll(dir)
+	if o.keep == "" {
+		defer os.RemoveAll(dir)
+	}
 	var sides [2]*server.Server
 	for i, spec := range specs {
 		if sides[i], err = spec.Start(ctx); err != nil {
@@ -209,6 +211,7 @@ func (o options) row(ctx context.Context, pairing string, r row, sides [2]*serve
 			var err error
 			if got[i], err = r.run(ctx, &t); err != nil {
 				res.err = fmt.Errorf("round %d on %s: %w", round+1, srv.Name, err)
+				fmt.Fprintf(os.Stderr, "bench: %v; %s printed:\n%s\n", res.err, srv.Name, srv.LogTail())
 				return res
 			}
 		}
