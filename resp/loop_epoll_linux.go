@@ -84,6 +84,13 @@ func (s *Server) newRunner(ln net.Listener) (runner, error) {
 	return r, nil
 }
 
+// The stages of a runner's life.
+const (
+	serving int32 = iota
+	draining
+	killing
+)
+
 // epollRunner is the loops of one listener.
 type epollRunner struct {
 	srv    *Server
@@ -92,7 +99,7 @@ type epollRunner struct {
 	loops  []*epollLoop
 	next   int // the loop that gets the next connection; owned by loop 0
 
-	draining, killing atomic.Bool
+	stage atomic.Int32 // serving, draining, killing
 }
 
 func (r *epollRunner) serve() error {
@@ -108,6 +115,9 @@ func (r *epollRunner) serve() error {
 
 func (r *epollRunner) release() {
 	for _, l := range r.loops {
+		for _, fd := range l.adopt {
+			unix.Close(fd) // handed to a loop that had ended
+		}
 		unix.Close(l.ep)
 		unix.Close(l.bell)
 	}
@@ -125,13 +135,12 @@ func (r *epollRunner) deafen() {
 
 func (r *epollRunner) drain() {
 	r.ln.Close()
-	r.draining.Store(true)
+	r.stage.CompareAndSwap(serving, draining)
 	r.poke()
 }
 
 func (r *epollRunner) kill() {
-	r.draining.Store(true)
-	r.killing.Store(true)
+	r.stage.Store(killing)
 	r.poke()
 }
 
@@ -146,7 +155,8 @@ type epollLoop struct {
 	group   *epollRunner
 	srv     *Server
 	ep      int
-	bell    int // an eventfd that wakes the loop
+	stage   int32 // of the group, as this loop has last seen it
+	bell    int   // an eventfd that wakes the loop
 	accepts bool
 	resume  time.Time // when accepting goes on after a pause; zero: not paused
 
@@ -160,9 +170,11 @@ type epollLoop struct {
 	scratch []byte
 	active  []*conn // evaluated or to be written in this cycle
 	again   []*conn // have more to do without an event
+	spare   []*conn // again's other array
 	behind  int     // connections whose client is behind with reading
 	checked time.Time
-	ended   []int // descriptors to be closed
+	ended   []int   // descriptors to be closed
+	looked  []*conn // woken's other array
 
 	asleep atomic.Bool
 	mu     sync.Mutex
@@ -293,13 +305,13 @@ func (l *epollLoop) run() {
 			l.turn.SetLevel(l.srv.level())
 		}
 		again := l.again
-		l.again = nil
+		l.again, l.spare = l.spare[:0], again
 		// Those who left first, so that nothing is delivered to them; then those who have waited longest.
 		l.takeHangUps(l.events[:n])
 		l.takeWoken()
 		l.expire()
 		l.takeEvents(l.events[:n])
-		if !l.resume.IsZero() && !l.now.Before(l.resume) && !l.group.draining.Load() {
+		if !l.resume.IsZero() && !l.now.Before(l.resume) && l.accepts {
 			l.resume = time.Time{}
 			l.watchAccept()
 		}
@@ -307,7 +319,8 @@ func (l *epollLoop) run() {
 			c.sock.again = false
 			l.proceed(c)
 		}
-		if l.group.draining.Load() {
+		clear(again)
+		if l.stage = l.group.stage.Load(); l.stage != serving {
 			l.drain()
 		}
 		l.answer()
@@ -317,7 +330,7 @@ func (l *epollLoop) run() {
 
 // finished says that the loop has nothing to live for.
 func (l *epollLoop) finished() bool {
-	if !l.group.draining.Load() || l.clients > 0 {
+	if l.stage == serving || l.clients > 0 {
 		return false
 	}
 	l.mu.Lock()
@@ -331,7 +344,8 @@ func (l *epollLoop) wait() int {
 	if ms != 0 {
 		l.asleep.Store(true)
 		l.mu.Lock()
-		if len(l.woken) > 0 || len(l.adopt) > 0 || (l.group.draining.Load() && l.clients == 0) {
+		// What was said between the last look and asleep rang no bell.
+		if len(l.woken) > 0 || len(l.adopt) > 0 || l.group.stage.Load() != l.stage {
 			ms = 0
 		}
 		l.mu.Unlock()
@@ -462,8 +476,9 @@ func (l *epollLoop) proceed(c *conn) {
 func (l *epollLoop) takeWoken() {
 	l.mu.Lock()
 	woken, adopt := l.woken, l.adopt
-	l.woken, l.adopt = nil, nil
+	l.woken, l.adopt = l.looked[:0], nil
 	l.mu.Unlock()
+	l.looked = woken
 	for _, fd := range adopt {
 		l.welcome(fd)
 	}
@@ -478,6 +493,7 @@ func (l *epollLoop) takeWoken() {
 			l.wakeConn(c)
 		}
 	}
+	clear(woken)
 }
 
 func (l *epollLoop) expire() {
@@ -639,7 +655,7 @@ func (l *epollLoop) drain() {
 	for _, c := range l.byFD {
 		switch {
 		case c == nil || c.dead:
-		case l.group.killing.Load():
+		case l.stage == killing:
 			l.abandon(c)
 		default:
 			c.hangUp()

@@ -351,3 +351,23 @@ func TestInfoCounts(t *testing.T) {
 		t.Errorf("stats: %+v", st)
 	}
 }
+
+// TestShutdownIsNeverMissed: a loop that is about to sleep when it is told to end does not sleep.
+func TestShutdownIsNeverMissed(t *testing.T) {
+	for range 200 {
+		s := New(nil, Options{Loops: 2})
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go s.Serve(ln)
+		k := dial(t, ln.Addr().String())
+		k.want("PING", "+PONG")
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		if err := s.Shutdown(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		k.nc.Close()
+	}
+}
