@@ -87,19 +87,23 @@ func BenchmarkAppendClients(b *testing.B) {
 	}
 }
 
-// BenchmarkAppendBatch: 16 KB batches, one in flight.
+// BenchmarkAppendBatch: batches, one in flight.
 func BenchmarkAppendBatch(b *testing.B) {
-	e := openPebble(b)
-	no := benchStream(b, e, "s")
-	b.SetBytes(16 << 10)
-	t := e.Begin(Written)
-	for b.Loop() {
-		data := make([]byte, 16<<10)
-		if _, err := t.AppendBatch(no, BatchArgs{Data: data, Count: 16, MinTime: 1, MaxTime: 1}); err != nil {
-			b.Fatal(err)
-		}
-		if err := t.Wait(context.Background()); err != nil {
-			b.Fatal(err)
-		}
+	for _, size := range []int{16 << 10, 256 << 10} {
+		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
+			e := openPebble(b)
+			no := benchStream(b, e, "s")
+			b.SetBytes(int64(size))
+			t := e.Begin(Written)
+			for b.Loop() {
+				data := make([]byte, size)
+				if _, err := t.AppendBatch(no, BatchArgs{Data: data, Count: 16, MinTime: 1, MaxTime: 1}); err != nil {
+					b.Fatal(err)
+				}
+				if err := t.Wait(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -418,7 +418,7 @@ func (r *ruleRun) again() string {
 	m.written()
 	sh.mu.Lock()
 	if sh.open == nil || sh.open.batch.Empty() { // else a round of nobody's is still open: not now
-		sh.forget()
+		sh.forget(ErrClosed)
 		m.ruleGroup, m.exists = m.saved.clone(), m.saved.rows != nil
 		m.reader = r.p.e.groups.reader("g", r.p.no)
 		r.log = append(r.log, "forget")

@@ -165,7 +165,7 @@ func (d *duel) fight(steps int) string {
 				return err.Error()
 			}
 			sh.mu.Lock()
-			sh.forget()
+			sh.forget(ErrClosed)
 			sh.mu.Unlock()
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"weir/storage"
@@ -25,6 +26,8 @@ type round struct {
 	written chan struct{}
 	durable chan struct{}
 	err     error
+	closed  bool  // its rows are written; guarded by shard.mu
+	poison  error // it was evaluated on a round that failed; guarded by shard.mu
 }
 
 type roundState = uint32
@@ -86,6 +89,7 @@ func (r *round) lead(ctx context.Context) error {
 		return ctx.Err()
 	case r.shard.token <- struct{}{}:
 	}
+	r.shard.commitFull(ctx)
 	if r.state.Load() == roundOpen {
 		r.commitAlone(ctx)
 	}
@@ -93,11 +97,29 @@ func (r *round) lead(ctx context.Context) error {
 	return nil
 }
 
+// commitFull commits the rounds that were closed because they were full. The caller holds the token.
+func (s *shard) commitFull(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		if len(s.full) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		r := s.full[0]
+		s.full = s.full[1:]
+		s.mu.Unlock()
+		r.commitAlone(ctx)
+	}
+}
+
 // commitAlone seals, commits and publishes one round. The caller holds the token.
 func (r *round) commitAlone(ctx context.Context) {
 	r.seal()
-	var err error
-	if err = r.shard.e.Failed(); err == nil {
+	err := r.poison
+	if err == nil {
+		err = r.shard.e.Failed()
+	}
+	if err == nil {
 		// A client that leaves must not take the commit of fifty others with it.
 		r.pos, err = r.shard.w.Commit(context.WithoutCancel(ctx), r.batch)
 	} else {
@@ -118,7 +140,8 @@ func (e *Engine) commit(ctx context.Context, rounds []*round) error {
 			continue
 		case r.shard.token <- struct{}{}:
 		}
-		if r.state.Load() != roundOpen {
+		r.shard.commitFull(ctx)
+		if r.state.Load() != roundOpen || r.shard.poisoned(r) {
 			<-r.shard.token
 			continue
 		}
@@ -170,11 +193,20 @@ func (e *Engine) commitHeld(ctx context.Context, held []*round) {
 	}
 }
 
-// seal ends evaluation into the round and writes the rows of what it made dirty.
+// seal ends evaluation into the round.
 func (r *round) seal() {
+	r.shard.mu.Lock()
+	r.close()
+	r.shard.mu.Unlock()
+}
+
+// close writes the rows of what the round made dirty, once. Call with shard.mu held.
+func (r *round) close() {
 	s := r.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.closed = true
 	for i := 0; i < len(r.dirty); i++ { // sealing may not add, but an index is safe if it does
 		r.dirty[i].seal(r)
 	}
@@ -187,10 +219,15 @@ func (r *round) seal() {
 func (r *round) finishWritten(err error) {
 	s := r.shard
 	if err != nil {
-		r.err = s.e.fail(err)
+		r.err = err
+		if !errors.Is(err, storage.ErrTooLarge) { // of which nothing was written, and which is no fault of the disk
+			r.err = s.e.fail(err)
+		}
 		s.mu.Lock()
 		r.state.Store(roundFailed)
-		s.forget()
+		if r.poison == nil {
+			s.forget(r.err)
+		}
 		s.mu.Unlock()
 		close(r.written)
 		if r.durable != nil {

@@ -21,6 +21,7 @@ type shard struct {
 
 	mu         sync.Mutex
 	open       *round               // nil until something is evaluated
+	full       []*round             // closed before anybody led them, oldest first; committed before open
 	streams    map[StreamNo]*stream // loaded ones; dropped ones until their round is written
 	nextStream uint64
 	tail       tailQueue
@@ -109,8 +110,18 @@ func (s *shard) stream(no StreamNo) (*stream, error) {
 	return st, nil
 }
 
+// maxRound is how many bytes a round holds before another is begun: what arrives
+// together is committed together, but three clients with the largest argument each
+// must not make a batch that no store takes.
+const maxRound = 64 << 20
+
 // round returns the open round, beginning one. Call with mu held.
 func (s *shard) round() *round {
+	if s.open != nil && s.open.batch.Size() > maxRound {
+		r := s.open
+		r.close()
+		s.full = append(s.full, r)
+	}
 	if s.open == nil {
 		s.open = &round{shard: s, batch: s.w.Begin(), written: make(chan struct{})}
 	}
@@ -118,13 +129,29 @@ func (s *shard) round() *round {
 }
 
 // forget drops everything loaded after a failed commit: what was evaluated and is
-// not on disk must not be told. It is read again from the store.
-func (s *shard) forget() {
+// not on disk must not be told. It is read again from the store. Rounds that were
+// evaluated on top of the failed one fail with it.
+func (s *shard) forget(cause error) {
 	for no, st := range s.streams {
 		st.dropped = true
 		delete(s.streams, no)
 	}
 	s.tail.clear(&s.e.tail)
+	if s.open != nil {
+		s.open.poison, s.open.closed = cause, true
+		s.full = append(s.full, s.open)
+		s.open = nil
+	}
+	for _, r := range s.full {
+		r.poison = cause
+	}
+}
+
+// poisoned says whether a round can only fail; commitFull will have failed it.
+func (s *shard) poisoned(r *round) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.poison != nil
 }
 
 // sealIdleGroups makes the open round carry what groups keep in memory only (lazy deliveries).
