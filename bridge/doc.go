@@ -10,6 +10,28 @@
 //	resp ────────► Resolve(key) ─► Route: one stream, or all of a hash-routed topic
 //	      └──────► EachEntry(run): entries of either side as field-value pairs
 //
+// # Topics
+//
+//   - A topic is one record (space 1) that names its streams. With one partition, record and stream are in one shard and one commit.
+//     With more, the shards commit on their own; the topic appears when all are committed, and Open mends what a crash left
+//     between: streams of no topic go, a topic's missing streams are made anew, empty (catalog_open.go).
+//   - Redis's commands change the catalog at once and never wait; who reads what is not committed yet is held back by the
+//     shard's round. Kafka's admin requests change one at a time, are durable when they are answered, and hold a
+//     name (ErrTopicBusy for Redis meanwhile) until then.
+//   - A topic that Redis made has retention.ms=-1 of its own, visible and removable as any other: Redis users do not expect
+//     keys to lose entries after Kafka's seven days.
+//   - A topic has at most 4096 partitions, what generated IDs have room for.
+//   - Retention trims whole blocks, by their running largest timestamp or by bytes, every RetentionCheck. There is no compaction yet:
+//     cleanup.policy=compact is kept, and asks for keys.
+//
+// # Records
+//
+//   - A name or value that is not UTF-8 inside a JSON value is {"base64": "..."}; a field name, which JSON can only hold as text,
+//     "base64:...". Fields that come twice come twice.
+//   - Fetch encodes entries that Redis wrote from the asked offset on; Kafka's batches come whole. Deleted entries between an
+//     offset and the high watermark with nothing behind them are bridged by a batch without records.
+//   - The leader epoch is 0, always. Producer IDs come in blocks of 1000; what is left of a block is lost with the process.
+//
 // # Groups
 //
 // A group of a name is, for each stream, the engine's group (cursor, what is pending, consumers), and, for members of Kafka's

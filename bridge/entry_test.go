@@ -80,14 +80,14 @@ func TestNativeEntriesCostNoAllocation(t *testing.T) {
 	entries := 0
 	count := func(*Entry) bool { entries++; return true }
 	for _, reverse := range []bool{false, true} {
-		// Per run, not per entry: a few for the pool's first use, then none.
+		// Not one per entry; a few when the collector (or the race detector) empties the pool.
 		if n := testing.AllocsPerRun(200, func() {
 			for i := range runs {
 				if err := h.EachEntry(&runs[i], reverse, count); err != nil {
 					t.Fatal(err)
 				}
 			}
-		}); n > 2 {
+		}); n > 10 {
 			t.Errorf("reverse %v: %v allocations for 90 entries", reverse, n)
 		}
 	}

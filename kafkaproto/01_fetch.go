@@ -74,18 +74,28 @@ func (s recordAPI) fetch(c *call) reply {
 	if session != nil {
 		defer session.mu.Unlock()
 	}
-	f.maxBytes = min(int(req.MaxBytes), mostFetched)
+	f.maxBytes = min(int(req.MaxBytes), s.replyRoom())
 	f.evaluate()
 	wait := time.Duration(req.MaxWaitMillis) * time.Millisecond
 	if !f.enough(req.MinBytes) && wait > 0 && len(list) > 0 {
 		f.park(wait, req.MinBytes)
 	}
 	f.deliver()
+	s.replying.Add(int64(f.size))
 	if session == nil {
-		return reply{raw: f.encode(none, 0, nil)}
+		return reply{raw: f.encode(none, 0, nil), size: int64(f.size)}
 	}
 	include := session.settle(f.list, f.found)
-	return reply{raw: f.encode(none, session.id, include)}
+	return reply{raw: f.encode(none, session.id, include), size: int64(f.size)}
+}
+
+// leastReply is how small replies get when many clients read slowly.
+const leastReply = 64 << 10
+
+// replyRoom is how many bytes a Fetch reply may have: the blocks of a reply stay in memory until the client has read it,
+// so clients that read slowly get less at a time once much is on its way.
+func (s *Server) replyRoom() int {
+	return int(min(mostFetched, max(leastReply, (s.o.MaxReplying-s.replying.Load())/4)))
 }
 
 // enough says that the reply need not wait.

@@ -46,6 +46,8 @@ type reply struct {
 	// rewrites the reply when that fails (it runs on the writer's goroutine).
 	ticket *bridge.Ticket
 	failed func(error) reply
+	// size is what a large reply counts against the server's room until it is written.
+	size int64
 	// inline: the commit is quick (level written), so the reader may wait for it itself.
 	inline bool
 }

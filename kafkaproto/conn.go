@@ -202,6 +202,7 @@ func (c *conn) finish(q *call, out reply, size int) error {
 	broken := c.broken
 	c.mu.Unlock()
 	if broken {
+		c.s.replying.Add(-out.size)
 		return errBroken
 	}
 	if direct {
@@ -241,6 +242,7 @@ func (p *pending) committed() reply {
 
 // tell writes a reply whose turn it is; writing is held.
 func (c *conn) tell(p *pending, out *reply) error {
+	defer c.s.replying.Add(-out.size)
 	if !out.none && (out.body != nil || out.raw != nil) {
 		if err := c.write(p, out); err != nil {
 			return err
@@ -269,6 +271,8 @@ func (c *conn) writeAll(out <-chan pending) {
 		var err error
 		if !broken {
 			err = c.tell(&p, &told)
+		} else {
+			c.s.replying.Add(-told.size)
 		}
 		c.writing.Unlock()
 		if err != nil {

@@ -317,6 +317,49 @@ func TestAParkedFetchEndsWithItsClientAndWithTheServer(t *testing.T) {
 	parked(1)
 }
 
+func TestRepliesGetSmallerWhenManyAreOnTheirWay(t *testing.T) {
+	addr, s := newWeir(t, bridge.Options{AutoCreate: true})
+	c := dialRaw(t, addr)
+	c.request(1, metadata(9, "t"))
+	md := kmsg.NewPtrMetadataResponse()
+	md.SetVersion(9)
+	c.reply(1, md)
+	produced := kmsg.NewPtrProduceResponse()
+	produced.SetVersion(9)
+	for range 20 {
+		c.request(2, produceTo("t", 1, oneRecord(t, strings.Repeat("x", 40_000))))
+		c.reply(2, produced)
+	}
+	fetch := kmsg.NewPtrFetchRequest()
+	fetch.SetVersion(11)
+	fetch.MinBytes, fetch.MaxBytes, fetch.SessionEpoch = 1, 1<<20, -1
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic = "t"
+	rp := kmsg.NewFetchRequestTopicPartition()
+	rp.PartitionMaxBytes = 1 << 20
+	rt.Partitions = append(rt.Partitions, rp)
+	fetch.Topics = append(fetch.Topics, rt)
+	size := func() int {
+		c.request(3, fetch)
+		resp := kmsg.NewPtrFetchResponse()
+		resp.SetVersion(11)
+		c.reply(3, resp)
+		return len(resp.Topics[0].Partitions[0].RecordBatches)
+	}
+	if n := size(); n < 800_000 {
+		t.Errorf("%d bytes while nothing else is on its way", n)
+	}
+	s.replying.Add(s.o.MaxReplying)
+	if n := size(); n == 0 || n > leastReply {
+		t.Errorf("%d bytes while much is on its way", n)
+	}
+	c.request(4, apiVersions(0)) // the reader is past the last reply when it answers this
+	c.reply(4, kmsg.NewPtrApiVersionsResponse())
+	if left := s.replying.Add(-s.o.MaxReplying); left != 0 {
+		t.Errorf("%d bytes are still counted", left)
+	}
+}
+
 func TestTheListAgreesWithKmsg(t *testing.T) {
 	_, s := newWeir(t, bridge.Options{})
 	for _, r := range s.rows() {

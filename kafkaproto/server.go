@@ -23,6 +23,7 @@ type Options struct {
 	MaxConnections int           // beyond it a new connection is closed at once; 10,000
 	MaxInFlight    int           // bytes of requests of one connection that wait for a commit; 64 MiB
 	IdleTimeout    time.Duration // silence after which a connection is closed; 10 min (connections.max.idle.ms)
+	MaxReplying    int64         // bytes of Fetch replies being written, all clients together, before replies get smaller; 256 MiB
 	MaxSessions    int           // fetch sessions kept (max.incremental.fetch.session.cache.slots); 1,000
 	Logger         *slog.Logger
 }
@@ -39,6 +40,9 @@ func (o *Options) fill() {
 	}
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = 10 * time.Minute
+	}
+	if o.MaxReplying <= 0 {
+		o.MaxReplying = 256 << 20
 	}
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = 1000
@@ -65,6 +69,7 @@ type Server struct {
 	gone      sync.WaitGroup // connections
 
 	sessions *sessionCache
+	replying atomic.Int64 // bytes of Fetch replies being written
 	opened   atomic.Int64
 	refused  atomic.Int64
 }
