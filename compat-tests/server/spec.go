@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A Spec says how one server is started. The addresses are host:port, empty for a
@@ -26,23 +28,30 @@ type Spec struct {
 	ready func(context.Context) error
 }
 
-// FreePort returns a loopback port that nobody listened on a moment ago, with the
-// next one up free as well (Kafka wants a pair).
+// given are the ports that this process has handed out.
+var given sync.Map
+
+// FreePort returns a loopback port that nobody listens on, with the next one up free
+// as well (Kafka wants a pair), and never the same twice. It stays below the range from
+// which the kernel takes ports for outgoing connections: a client must not sit on
+// a server's port while the server is being restarted.
 func FreePort() (int, error) {
-	for range 50 {
-		a, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := a.Addr().(*net.TCPAddr).Port
-		b, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
-		a.Close()
-		if err == nil {
-			b.Close()
+	for range 200 {
+		port := 15000 + 2*rand.IntN(8000)
+		if _, taken := given.LoadOrStore(port, true); !taken && free(port) && free(port+1) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("no two free loopback ports side by side")
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
 }
 
 // loopback returns an address with a free port.
