@@ -1,6 +1,10 @@
 package engine
 
-import "weir/storage"
+import (
+	"errors"
+
+	"weir/storage"
+)
 
 // Rows of groups: how a stream's groups come from storage and go there.
 //
@@ -85,6 +89,7 @@ func (s *stream) loadedGroups() error {
 	}
 	for _, gr := range s.groupNo {
 		gr.byNumber = nil
+		s.shard.e.indexGroup(gr.name, s.no, true) // a round that failed may have taken it out
 	}
 	s.groupNo = nil
 	return nil
@@ -97,8 +102,11 @@ func (s *stream) sealGroups(r *round) {
 			continue
 		}
 		if err := gr.flush(r); err != nil {
-			// The batch is unusable, and memory ahead of it: the commit sees the latch and discards both.
-			_ = s.shard.e.fail(err)
+			// Memory is ahead of the batch, and the batch unusable: its commit fails, and both are dropped. A batch
+			// that is too large knows it itself.
+			if !errors.Is(err, storage.ErrTooLarge) {
+				_ = s.shard.e.fail(err)
+			}
 			break
 		}
 	}
