@@ -13,7 +13,6 @@ import (
 const (
 	errSyntax        = "ERR syntax error"
 	errNotInteger    = "ERR value is not an integer or out of range"
-	errWrongType     = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errNoKey         = "ERR no such key"
 	errTimeoutInt    = "ERR timeout is not an integer or out of range"
 	errTimeoutNeg    = "ERR timeout is negative"
@@ -32,7 +31,6 @@ const (
 	errGetKeysCmd    = "ERR Invalid command specified"
 	errGetKeysArity  = "ERR Invalid number of arguments specified for command"
 	errGetKeysArgs   = "ERR Invalid arguments specified for command"
-	errWAITAOFNoAOF  = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 	errOutOfRange    = "ERR value is out of range"
 	errInternal      = "ERR internal error"
 	errShadowed      = "ERR the key would shadow, or is shadowed by, a partition of a topic"
@@ -73,10 +71,7 @@ func errUnknownSubcommand(container *command, word []byte) string {
 
 // errMisconf is what every write gets once the store has stopped accepting them.
 func errMisconf(err error) string {
-	reason := err.Error()
-	if cause := errors.Unwrap(err); cause != nil {
-		reason = cause.Error()
-	}
+	reason := strings.TrimPrefix(err.Error(), engine.ErrFailed.Error()+": ")
 	return "MISCONF Errors writing to the disk: " + reason + ". Commands that may modify the data set are refused until the server is restarted."
 }
 

@@ -15,8 +15,13 @@ import (
 // openBridge opens an empty store in memory with all that stands on it.
 func openBridge(t testing.TB) *bridge.Bridge {
 	t.Helper()
+	return bridgeOn(t, storage.NewMem(16))
+}
+
+// bridgeOn opens what stands on a store; all is closed when the test ends.
+func bridgeOn(t testing.TB, st storage.Store) *bridge.Bridge {
+	t.Helper()
 	ctx := context.Background()
-	st := storage.NewMem(16)
 	eng, err := engine.Open(ctx, st, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
