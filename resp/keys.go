@@ -3,7 +3,6 @@ package resp
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -225,9 +224,4 @@ func scan(c *call) {
 	if len(found) > 0 {
 		c.continueWith(&names{found})
 	}
-}
-
-// isAny says whether an error is one of several.
-func isAny(err error, of ...error) bool {
-	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }
