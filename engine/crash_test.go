@@ -13,6 +13,7 @@ import (
 // ledger is what clients were told, and at which level.
 type ledger struct {
 	mu      sync.Mutex
+	grown   *sync.Cond
 	entries []told
 	acked   map[string]map[ID]Level // group -> acknowledged IDs
 	commits map[string]int64        // Kafka group -> highest acknowledged commit (they only go up)
@@ -27,6 +28,11 @@ type told struct {
 }
 
 const crashStreams = 6
+
+var (
+	crashSeeds  = uint64(6)
+	crashRounds = 4
+)
 
 // crashActor writes, reads and acknowledges until told to stop.
 func crashActor(e *Engine, nos []StreamNo, l *ledger, actor int, stop <-chan struct{}) error {
@@ -76,6 +82,7 @@ func crashActor(e *Engine, nos []StreamNo, l *ledger, actor int, stop <-chan str
 			}
 			l.mu.Lock()
 			l.entries = append(l.entries, mine...)
+			l.grown.Signal()
 			l.mu.Unlock()
 		}
 	}
@@ -149,7 +156,7 @@ func crashCommit(turn *Turn, no StreamNo, group string, l *ledger, level Level) 
 }
 
 func TestWhatWasToldSurvivesACrash(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range crashSeeds {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { crashOnce(t, seed) })
 	}
 }
@@ -178,21 +185,23 @@ func crashOnce(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	l := &ledger{acked: map[string]map[ID]Level{}, commits: map[string]int64{}, begun: map[string]int64{}}
+	l.grown = sync.NewCond(&l.mu)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for a := range 8 {
 		wg.Go(func() {
 			if err := crashActor(e, nos, l, a, stop); err != nil {
 				t.Error(err)
+				l.grown.Signal()
 			}
 		})
 	}
-	for round := range 4 {
-		for l.size() < (round+1)*1500 {
-			if t.Failed() {
-				break
-			}
+	for round := range crashRounds {
+		l.mu.Lock()
+		for len(l.entries) < (round+1)*600 && !t.Failed() {
+			l.grown.Wait()
 		}
+		l.mu.Unlock()
 		// The ledger is read before the disk is copied: everything in it was told by then.
 		before := l.copy()
 		crashed, level := disk.AfterKill(), Written
@@ -209,12 +218,6 @@ func crashOnce(t *testing.T, seed uint64) {
 	if err := st.Close(ctx); err != nil {
 		t.Error(err)
 	}
-}
-
-func (l *ledger) size() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.entries)
 }
 
 func (l *ledger) copy() *ledger {
