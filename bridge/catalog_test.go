@@ -229,7 +229,7 @@ func TestProducerIDsAreNeverGivenTwice(t *testing.T) {
 	h := newHouse(t, Options{})
 	seen := make(map[int64]bool)
 	for i := range 2500 {
-		if i%700 == 699 {
+		if i == 1700 || i == 1800 {
 			h.reopen()
 		}
 		id, err := h.NextProducerID(context.Background())
@@ -294,6 +294,47 @@ func TestTopicsOfRedisKeepTheirEntries(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, ends, err)
 		}
 	}
+}
+
+func TestRetentionTakesWholeBlocksFromTheFront(t *testing.T) {
+	h := newHouse(t, Options{})
+	ctx := context.Background()
+	topic := h.topic("t", 1)
+	no := topic.Streams[0]
+	// One block per commit: ten of them, a second apart, 100 KB each.
+	for range 10 {
+		h.now += 1000
+		h.inTurn(func(turn *engine.Turn) {
+			turn.Append(no, engine.AppendArgs{Auto: true, Fields: pairs("v", strings.Repeat("x", 100_000))})
+		})
+	}
+	set := func(name, value string) {
+		t.Helper()
+		if err := h.AlterConfigs(ctx, Resource{TopicResource, "t"}, []ConfigChange{{name, SetConfig, &value}}, false, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep := func(want int64) {
+		t.Helper()
+		if err := h.Sweep(ctx, h.now); err != nil {
+			t.Fatal(err)
+		}
+		if ends, err := h.Ends(no); err != nil || ends.Start != want || ends.Next != 10 {
+			t.Errorf("%+v %v, not from %d", ends, err, want)
+		}
+	}
+	sweep(0)
+	set("retention.ms", "7000") // the entry of 7 s ago may stay
+	sweep(2)
+	sweep(2)
+	set("retention.bytes", "400000") // at least as many stay, and what trimming has not swept off the disk may count
+	sweep(5)
+	set("cleanup.policy", "compact") // no deletion then
+	set("retention.ms", "0")
+	h.now += 1000
+	sweep(5)
+	set("cleanup.policy", "delete")
+	sweep(10)
 }
 
 func FuzzTopicRecord(f *testing.F) {

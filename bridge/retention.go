@@ -87,9 +87,11 @@ func (r *retention) sweepStream(turn *engine.Turn, s *settings, no engine.Stream
 		}
 	}
 	if s.retentionBytes >= 0 && before < ends.HighWater {
-		if before, err = r.sizeEdge(turn, no, before, s.retentionBytes); err != nil {
+		edge, err := r.sizeEdge(turn, no, ends.Start, s.retentionBytes)
+		if err != nil {
 			return err
 		}
+		before = max(before, edge)
 	}
 	if before <= ends.Start {
 		return nil
@@ -98,13 +100,21 @@ func (r *retention) sweepStream(turn *engine.Turn, s *settings, no engine.Stream
 	return err
 }
 
-// sizeEdge is the first offset to keep so that at least limit bytes stay: blocks go while what is left has as many.
+// trimmedSlack is what a stream's size may still count of blocks that are trimmed already: the engine sweeps
+// them off the disk in pieces of this size.
+const trimmedSlack = 256 << 10
+
+// sizeEdge is the first offset to keep so that at least limit bytes stay: blocks go, from the log start on, while what is
+// left has as many. It errs towards keeping, by trimmedSlack at most.
 func (r *retention) sizeEdge(turn *engine.Turn, no engine.StreamNo, from, limit int64) (int64, error) {
 	st, err := turn.Stat(no)
 	if err != nil {
 		return from, err
 	}
 	excess := st.Bytes - limit
+	if st.Start > 0 {
+		excess -= trimmedSlack
+	}
 	for excess > 0 {
 		f, err := r.eng.Fetch(no, from, 1<<20)
 		if err != nil || len(f.Blocks) == 0 {

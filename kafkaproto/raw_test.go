@@ -243,6 +243,43 @@ func TestPipelinedProducesAreAnsweredInOrder(t *testing.T) {
 	c.reply(7777, md)
 }
 
+// What a connection sends is done in its order: a fetch behind a produce that waits for the disk finds its record.
+func TestAFetchSeesTheProducesBeforeIt(t *testing.T) {
+	addr, _ := newWeir(t, bridge.Options{AutoCreate: true})
+	c := dialRaw(t, addr)
+	c.request(1, metadata(9, "t"))
+	md := kmsg.NewPtrMetadataResponse()
+	md.SetVersion(9)
+	c.reply(1, md)
+	produced := kmsg.NewPtrProduceResponse()
+	produced.SetVersion(9)
+	fetched := kmsg.NewPtrFetchResponse()
+	fetched.SetVersion(11)
+	for i := range 50 {
+		fetch := fetchOf("t", int64(i))
+		both := frame(0, 9, 2, true, produceTo("t", -1, oneRecord(t, "x")).AppendTo(nil))
+		c.send(append(both, frame(1, 11, 3, false, fetch.AppendTo(nil))...))
+		c.reply(2, produced)
+		if c.reply(3, fetched); len(fetched.Topics[0].Partitions[0].RecordBatches) == 0 {
+			t.Fatalf("record %d is not there", i)
+		}
+	}
+}
+
+// fetchOf asks for a topic's first partition, without waiting.
+func fetchOf(topic string, offset int64) *kmsg.FetchRequest {
+	fetch := kmsg.NewPtrFetchRequest()
+	fetch.SetVersion(11)
+	fetch.MinBytes, fetch.MaxBytes, fetch.SessionEpoch = 1, 1<<20, -1
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic = topic
+	rp := kmsg.NewFetchRequestTopicPartition()
+	rp.FetchOffset, rp.PartitionMaxBytes = offset, 1<<20
+	rt.Partitions = append(rt.Partitions, rp)
+	fetch.Topics = append(fetch.Topics, rt)
+	return fetch
+}
+
 func TestBadFramesCloseTheirConnectionOnly(t *testing.T) {
 	addr, _ := newWeir(t, bridge.Options{})
 	good := dialRaw(t, addr)
@@ -285,16 +322,8 @@ func TestAParkedFetchEndsWithItsClientAndWithTheServer(t *testing.T) {
 	md := kmsg.NewPtrMetadataResponse()
 	md.SetVersion(9)
 	c.reply(1, md)
-	fetch := kmsg.NewPtrFetchRequest()
-	fetch.SetVersion(11)
-	fetch.MaxWaitMillis, fetch.MinBytes, fetch.MaxBytes = 600_000, 1, 1000
-	fetch.SessionEpoch = -1
-	rt := kmsg.NewFetchRequestTopic()
-	rt.Topic = "t"
-	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.PartitionMaxBytes = 1000
-	rt.Partitions = append(rt.Partitions, rp)
-	fetch.Topics = append(fetch.Topics, rt)
+	fetch := fetchOf("t", 0)
+	fetch.MaxWaitMillis = 600_000
 	topic, _ := s.b.Topic("t")
 	place := bridge.Place{Stream: topic.Streams[0]}
 	parked := func(want int) {
@@ -330,15 +359,7 @@ func TestRepliesGetSmallerWhenManyAreOnTheirWay(t *testing.T) {
 		c.request(2, produceTo("t", 1, oneRecord(t, strings.Repeat("x", 40_000))))
 		c.reply(2, produced)
 	}
-	fetch := kmsg.NewPtrFetchRequest()
-	fetch.SetVersion(11)
-	fetch.MinBytes, fetch.MaxBytes, fetch.SessionEpoch = 1, 1<<20, -1
-	rt := kmsg.NewFetchRequestTopic()
-	rt.Topic = "t"
-	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.PartitionMaxBytes = 1 << 20
-	rt.Partitions = append(rt.Partitions, rp)
-	fetch.Topics = append(fetch.Topics, rt)
+	fetch := fetchOf("t", 0)
 	size := func() int {
 		c.request(3, fetch)
 		resp := kmsg.NewPtrFetchResponse()

@@ -189,6 +189,7 @@ func TestDamageIsNamed(t *testing.T) {
 		{"lz4 that is none", change(func(b []byte) { b[atAttrs+1] |= LZ4 }), ErrCorrupt},
 		{"zstd that is none", change(func(b []byte) { b[atAttrs+1] |= Zstd }), ErrCorrupt},
 		{"a producer without a sequence", change(func(b []byte) { binary.BigEndian.PutUint64(b[atProducer:], 5) }), ErrInvalid},
+		{"records out of order", change(func(b []byte) { b[headerLen+3] = 2 }), ErrInvalid},
 		{"a record's length that lies", change(func(b []byte) { b[headerLen] = 0x7e }), ErrInvalid},
 	} {
 		if _, err := Check(bytes.Clone(c.data), Rules{}); !errors.Is(err, c.want) {
