@@ -264,11 +264,12 @@ func (s *dataStory) fetch(t *testing.T, d *datadriven.TestData) string {
 	if broken != "" {
 		return broken
 	}
-	return s.fetched(t, resp.(*kmsg.FetchResponse))
+	return s.fetched(t, resp)
 }
 
 // fetched tells a Fetch reply.
-func (s *dataStory) fetched(t *testing.T, resp *kmsg.FetchResponse) string {
+func (s *dataStory) fetched(t testing.TB, of kmsg.Response) string {
+	resp := of.(*kmsg.FetchResponse)
 	var b strings.Builder
 	if resp.ErrorCode != 0 {
 		fmt.Fprintf(&b, "error %d\n", resp.ErrorCode)

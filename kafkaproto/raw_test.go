@@ -113,6 +113,20 @@ func oneRecord(t testing.TB, value string) []byte {
 	return data
 }
 
+// recordsOf is a batch of records at time 7.
+func recordsOf(t testing.TB, values ...string) []byte {
+	t.Helper()
+	var records []bridge.Record
+	for i, v := range values {
+		records = append(records, bridge.Record{Offset: int64(i), Timestamp: 7, Value: []byte(v)})
+	}
+	data, err := batch.Codec{}.Encode(nil, 0, int64(len(values)-1), -1, records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func produceTo(topic string, acks int16, data []byte) *kmsg.ProduceRequest {
 	r := kmsg.NewPtrProduceRequest()
 	r.SetVersion(9)
