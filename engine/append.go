@@ -129,7 +129,7 @@ func (s *stream) fill(r *round, id ID, fields [][]byte) {
 	ms := entryTime(id)
 	if f == nil {
 		b := &tailBlock{stream: s, Block: Block{Kind: Entries, Base: s.row.Next, Last: s.row.Next, FirstID: id, LastID: id, MinTime: ms, MaxTime: ms}}
-		b.Payload = storage.AppendEntry(nil, id, true, id, fields)
+		b.Payload = storage.AppendEntry(make([]byte, 0, s.fillHint), id, true, id, fields)
 		s.filling = &filling{tailBlock: b, round: r, count: 1}
 		s.tail = append(s.tail, b)
 		return
@@ -149,6 +149,11 @@ func entryTime(id ID) int64 { return int64(min(id.MS, math.MaxInt64)) }
 func (s *stream) closeBlock(r *round) {
 	b := s.filling.tailBlock
 	s.filling = nil
+	// The next block is likely to become as large: room for it at once saves growing step by step.
+	s.fillHint = min(len(b.Payload)+len(b.Payload)/8, blockBytes+blockBytes/4)
+	if cap(b.Payload) > len(b.Payload)+len(b.Payload)/2 {
+		b.Payload = append([]byte(nil), b.Payload...) // who reads the old one goes on
+	}
 	s.store(r, b)
 }
 

@@ -72,12 +72,9 @@ func (s *stream) deleteAt(r *round, offset int64) error {
 // remark replaces a cached block by a copy with other marks; readers keep the old one.
 func (s *stream) remark(i int, marks Marks) {
 	old := s.tail[i]
-	b := *old
-	b.marks = marks
-	old.gone = true // its place in the shard's queue is void; the copy takes a new one
-	b.gone = false
-	s.tail[i] = &b
-	s.shard.tail.push(&b, &s.shard.e.tail)
+	b := &tailBlock{Block: old.Block, marks: marks, stream: s, size: old.size}
+	s.tail[i] = b
+	s.shard.tail.replace(old, b)
 }
 
 func anyLiving(b *Block, m Marks, start int64) bool {
@@ -99,7 +96,7 @@ func (s *stream) removeBlock(r *round, b *Block, marked bool) error {
 	}
 	s.over[b.Base] = over{gone: true, round: r}
 	if i := s.tailIndex(b.Base); i < len(s.tail) && s.tail[i].Base == b.Base {
-		s.tail[i].gone = true
+		s.shard.tail.remove(s.tail[i], &s.shard.e.tail)
 		s.tail = append(s.tail[:i], s.tail[i+1:]...)
 	}
 	s.row.Bytes = max(0, s.row.Bytes-int64(len(b.Payload)))

@@ -79,11 +79,30 @@ func (e *Engine) Fetch(no StreamNo, offset int64, maxBytes int) (Fetched, error)
 		}
 		f.Blocks = append(f.Blocks, wholeRun(b, m, f.Start))
 	}
-	if len(f.Blocks) == 0 && edge < hw {
-		// Nothing of the cold part exists any more. Ask anew: the tail may begin later by now.
-		return e.Fetch(no, edge, maxBytes)
+	if left > 0 && edge < hw {
+		err = e.fetchOn(&f, no, edge, left)
 	}
-	return f, nil
+	return f, err
+}
+
+// fetchOn goes on into the tail where a cold read has ended. If the tail begins later by now,
+// what was read is enough; if nothing was (all of it deleted), it is asked anew.
+func (e *Engine) fetchOn(f *Fetched, no StreamNo, edge int64, left int) error {
+	s := e.shardOf(no)
+	s.mu.Lock()
+	st, err := s.stream(no)
+	if err == nil && st.tailBase() <= edge {
+		st.fetchWarm(f, edge, left)
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.Unlock()
+	if len(f.Blocks) > 0 {
+		return nil
+	}
+	more, err := e.Fetch(no, edge, left)
+	*f = more
+	return err
 }
 
 func wholeRun(b Block, m Marks, start int64) Run {

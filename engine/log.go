@@ -20,11 +20,12 @@ type log struct {
 	row   storage.StreamRow // as evaluated
 	hw    int64             // readers without a turn see offsets below
 
-	tail    []*tailBlock   // newest blocks, ascending; everything not in the store is here
-	filling *filling       // the native block that is being filled, last in tail
-	over    map[int64]over // blocks of the store that were marked or removed and are not written yet, by base
-	first   firstLiving
-	ghosts  ghosts // of blocks that are gone
+	tail     []*tailBlock   // newest blocks, ascending; everything not in the store is here
+	filling  *filling       // the native block that is being filled, last in tail
+	fillHint int            // bytes that the next one may need
+	over     map[int64]over // blocks of the store that were marked or removed and are not written yet, by base
+	first    firstLiving
+	ghosts   ghosts // of blocks that are gone
 }
 
 // filling is an open native block: its payload grows, prefixes of it may be read.
@@ -72,15 +73,14 @@ func (l *log) tailIndex(offset int64) int {
 	return sort.Search(len(l.tail), func(i int) bool { return l.tail[i].Last >= offset })
 }
 
-// popTail drops a cached block and all older ones: the tail may not have holes that
-// the store would have to fill. (A block whose marks changed stands later in the
-// shard's queue than its age.)
+// popTail drops a cached block and all older ones of the stream: the tail may not
+// have holes that the store would have to fill.
 func (l *log) popTail(b *tailBlock) {
 	for len(l.tail) > 0 {
 		x := l.tail[0]
-		x.gone = true
 		l.tail[0] = nil
 		l.tail = l.tail[1:]
+		l.shard.tail.remove(x, &l.shard.e.tail)
 		if x == b {
 			return
 		}

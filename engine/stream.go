@@ -123,7 +123,7 @@ func (t *Turn) Drop(no StreamNo) (bool, error) {
 		t.e.indexGroup(name, no, false)
 	}
 	for _, b := range st.tail {
-		b.gone = true
+		st.shard.tail.remove(b, &t.e.tail)
 	}
 	st.tail, st.filling = nil, nil
 	st.dropped = true
