@@ -33,5 +33,6 @@ func xack(c *call) {
 		c.Fail(err)
 		return
 	}
+	c.changed(n)
 	c.Int(n)
 }

@@ -126,6 +126,7 @@ func xadd(c *call) {
 			return
 		}
 	}
+	c.changed(1)
 	c.ID(added.FirstID)
 }
 
@@ -152,6 +153,7 @@ func xsetid(c *call) {
 		c.Fail(err)
 		return
 	}
+	c.changed(1)
 	c.OK()
 }
 

@@ -56,6 +56,7 @@ func xclaim(c *call) {
 		failPending(c, err)
 		return
 	}
+	c.changed(entries.Count())
 	replyClaimed(c, len(c.b), &entries, a.JustID, nil)
 }
 
@@ -176,6 +177,7 @@ func xautoclaim(c *call) {
 		failPending(c, err)
 		return
 	}
+	c.changed(got.Entries.Count() + int64(len(got.Deleted)))
 	tail := reply{}
 	tail.Array(len(got.Deleted))
 	for _, id := range got.Deleted {

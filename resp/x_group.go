@@ -95,6 +95,7 @@ func xgroupCreate(c *call) {
 		c.Fail(err)
 		return
 	}
+	c.changed(1)
 	c.OK()
 }
 
@@ -152,6 +153,7 @@ func xgroupSetID(c *call) {
 		failGroup(c, name, err)
 		return
 	}
+	c.changed(1)
 	c.OK()
 }
 
@@ -191,12 +193,14 @@ func xgroupDelConsumer(c *call) {
 		failGroup(c, name, err)
 		return
 	}
+	c.changed(1)
 	c.Int(n)
 }
 
-// replyOneIf replies the integer 1 or 0.
+// replyOneIf replies the integer 1, for something changed, or 0.
 func replyOneIf(c *call, yes bool) {
 	if yes {
+		c.changed(1)
 		c.Int(1)
 		return
 	}

@@ -49,6 +49,7 @@ func xdel(c *call) {
 		c.Fail(err)
 		return
 	}
+	c.changed(n)
 	c.Int(n)
 }
 

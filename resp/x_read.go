@@ -16,7 +16,6 @@ package resp
 // Left out, refused as syntax errors: CLAIM (8.4), MAXCOUNT, MAXSIZE (8.10).
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 
@@ -314,14 +313,28 @@ func (rd *reading) ofStream(c *call, route *bridge.Route, from *readFrom) (entri
 func (rd *reading) ofGroup(c *call, route *bridge.Route, i int) (entries bridge.EntryReader, ok bool, err error) {
 	from := &rd.from[i]
 	group := route.Group(c.bridge(), c.turn, rd.group)
-	if err = group.Touch(rd.consumer); err != nil {
-		return entries, false, err
-	}
 	if from.start == newEntries {
+		if err = group.Touch(rd.consumer); err != nil {
+			return entries, false, err
+		}
 		if rd.queues != nil && !c.srv.wait.first(c.conn, rd.queues[i]) {
 			return entries, false, nil
 		}
-		return group.Deliver(rd.consumer, engine.DeliverArgs{Count: rd.count, NoAck: rd.noAck, Kind: engine.RedisConsumer})
+		entries, ok, err = group.Deliver(rd.consumer, engine.DeliverArgs{Count: rd.count, NoAck: rd.noAck, Kind: engine.RedisConsumer})
+		if ok {
+			c.changed(1)
+		}
+		return entries, ok, err
+	}
+	made, err := group.ConsumerCreate(rd.consumer)
+	if err == nil {
+		err = group.Touch(rd.consumer)
+	}
+	if err != nil {
+		return entries, false, err
+	}
+	if made {
+		c.changed(1)
 	}
 	entries, err = group.History(rd.consumer, from.after, rd.count)
 	return entries, true, err
@@ -354,14 +367,12 @@ func (rd *reading) wait(c *call) {
 	c.park(b)
 }
 
-// places are where a wake-up may come from, as things are now.
+// places are where a wake-up may come from, as things are now. A key that is given twice stands there twice, which is harmless;
+// looking for such keys would cost the square of their number.
 func (rd *reading) places(c *call) []engine.Place {
 	places := make([]engine.Place, 0, 2*rd.streams)
 	for i := range rd.streams {
 		key := rd.key(c, i)
-		if rd.repeated(c, i) {
-			continue
-		}
 		places = append(places, engine.Place{Name: string(key)})
 		if route, ok := c.bridge().Resolve(key); ok {
 			for _, no := range route.Streams {
@@ -370,14 +381,4 @@ func (rd *reading) places(c *call) []engine.Place {
 		}
 	}
 	return places
-}
-
-// repeated says whether the key is among those before it.
-func (rd *reading) repeated(c *call, i int) bool {
-	for j := range i {
-		if bytes.Equal(rd.key(c, i), rd.key(c, j)) {
-			return true
-		}
-	}
-	return false
 }

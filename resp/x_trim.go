@@ -141,5 +141,6 @@ func xtrim(c *call) {
 		c.Fail(err)
 		return
 	}
+	c.changed(n)
 	c.Int(n)
 }
