@@ -36,7 +36,7 @@ func (c *configs) AlterConfigs(ctx context.Context, r Resource, changes []Config
 		return err
 	}
 	defer release()
-	list, resource, current, err := c.alterable(r)
+	list, resource, topic, current, err := c.alterable(r)
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,7 @@ func (c *configs) AlterConfigs(ctx context.Context, r Resource, changes []Config
 	}
 	turn := c.eng.Begin(engine.Durable)
 	if r.Type == TopicResource {
-		t, _ := c.cat.Topic(r.Name)
-		return c.cat.republish(ctx, turn, t, c.cat.with(t, t.Streams, next))
+		return c.cat.republish(ctx, turn, topic, c.cat.with(topic, topic.Streams, next))
 	}
 	if err := c.putSettings(turn, resource, next); err != nil {
 		return err
@@ -75,35 +74,35 @@ func (c *configs) AlterConfigs(ctx context.Context, r Resource, changes []Config
 	return nil
 }
 
-// alterable finds a resource's list, its record's name (not for topics), and what is set on it.
-func (c *configs) alterable(r Resource) (*configList, string, map[string]string, error) {
+// alterable finds a resource's list, its record's name or its topic, and what is set on it.
+func (c *configs) alterable(r Resource) (*configList, string, *Topic, map[string]string, error) {
 	switch r.Type {
 	case TopicResource:
 		t, ok := c.cat.Topic(r.Name)
 		if !ok || !t.Visible() {
 			if !LegalName(r.Name) {
-				return nil, "", nil, checkNewName(r.Name)
+				return nil, "", nil, nil, checkNewName(r.Name)
 			}
-			return nil, "", nil, &Refusal{ErrUnknownTopic, fmt.Sprintf("The topic '%s' does not exist.", r.Name)}
+			return nil, "", nil, nil, &Refusal{ErrUnknownTopic, fmt.Sprintf("The topic '%s' does not exist.", r.Name)}
 		}
-		return topicList(), "", t.Configs, nil
+		return topicList(), "", t, t.Configs, nil
 	case BrokerResource:
 		resource := allBrokers
 		if r.Name != "" {
 			if err := c.checkBroker(r.Name); err != nil {
-				return nil, "", nil, err
+				return nil, "", nil, nil, err
 			}
 			resource = oneBroker + r.Name
 		}
-		return brokerList(), resource, c.stored.of(resource), nil
+		return brokerList(), resource, nil, c.stored.of(resource), nil
 	case GroupResource:
 		if r.Name == "" {
-			return nil, "", nil, &Refusal{ErrInvalidRequest, "A group's name must not be empty."}
+			return nil, "", nil, nil, &Refusal{ErrInvalidRequest, "A group's name must not be empty."}
 		}
 		resource := groupPrefix + r.Name
-		return groupList(), resource, c.stored.of(resource), nil
+		return groupList(), resource, nil, c.stored.of(resource), nil
 	}
-	return nil, "", nil, unknownResource(r.Type)
+	return nil, "", nil, nil, unknownResource(r.Type)
 }
 
 // apply makes one step.

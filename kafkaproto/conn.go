@@ -110,13 +110,14 @@ func (c *conn) readAll() (err error) {
 		}
 	}()
 	for {
-		if c.watched != nil {
-			<-c.watched
-			c.watched = nil
-		}
+		// Also for the watching goroutine, which may be reading already.
 		c.nc.SetReadDeadline(time.Now().Add(c.s.o.IdleTimeout))
 		if c.s.closing.Load() {
 			return nil
+		}
+		if c.watched != nil {
+			<-c.watched
+			c.watched = nil
 		}
 		frame, err := c.frames.next()
 		if err != nil {

@@ -85,6 +85,12 @@ func TestAFetchWaitsAsLongAsItSays(t *testing.T) {
 		if after := time.Since(begin); after != 12_345*time.Millisecond {
 			t.Errorf("answered after %v", after)
 		}
+		// Silence after a fetch that waited is silence too.
+		begin = time.Now()
+		c.SetReadDeadline(time.Time{})
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF || time.Since(begin) != 10*time.Minute {
+			t.Errorf("closed after %v: %v", time.Since(begin), err)
+		}
 	})
 }
 
