@@ -2,11 +2,15 @@ package resp
 
 import (
 	"context"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -87,4 +91,115 @@ func makeTopic(b *bridge.Bridge, name string, n int32) string {
 		return err.Error() + "\n"
 	}
 	return strconv.Itoa(len(t.Streams)) + " partitions\n"
+}
+
+// TestRoutedTrimKeepsTheNewest: after random appends, deletions and exact trimming a topic of several partitions holds what one
+// stream would hold, by ID; whether the cut is counted or searched for (bridge/fan_trim.go).
+func TestRoutedTrimKeepsTheNewest(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(1000)
+	b := openBridgeAt(t, clock.Load)
+	c := dial(t, serve(t, New(b, Options{Loops: 1})))
+	makeTopic(b, "t", 5)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	var model []engine.ID
+	for step := range 60 {
+		for range rnd.IntN(150) {
+			if rnd.IntN(3) == 0 {
+				clock.Add(rnd.Int64N(3))
+			}
+			// Keys are skewed, so that partitions are of different sizes.
+			id, ok := parseID([]byte(c.do("XADD", "t", "*", "key", itoa(int64(rnd.IntN(1+rnd.IntN(20)))), "v", "1").text), 0)
+			if !ok {
+				t.Fatal("XADD")
+			}
+			model = append(model, id)
+		}
+		slices.SortFunc(model, engine.ID.Compare)
+		for range rnd.IntN(10) {
+			if len(model) > 0 {
+				i := rnd.IntN(len(model))
+				if got := ask(c, "XDEL t %v", model[i]); got != "1" {
+					t.Fatalf("XDEL: %s", got)
+				}
+				model = slices.Delete(model, i, i+1)
+			}
+		}
+		keep := rnd.IntN(len(model) + 20)
+		gone := max(len(model)-keep, 0)
+		if got := ask(c, "XTRIM t MAXLEN %d", keep); got != itoa(int64(gone)) {
+			t.Fatalf("step %d: XTRIM MAXLEN %d of %d removed %s", step, keep, len(model), got)
+		}
+		model = model[gone:]
+		v := c.do("XRANGE", "t", "-", "+")
+		if len(v.elems) != len(model) {
+			t.Fatalf("step %d: %d entries, want %d", step, len(v.elems), len(model))
+		}
+		for i, e := range v.elems {
+			if e.elems[0].text != model[i].String() {
+				t.Fatalf("step %d: entry %d is %s, want %v", step, i, e.elems[0].text, model[i])
+			}
+		}
+	}
+}
+
+// TestRoutedApproximateTrimming: `~` takes whole nodes of each partition, never below MAXLEN in all, and does take them.
+func TestRoutedApproximateTrimming(t *testing.T) {
+	b := openBridge(t)
+	c := dial(t, serve(t, New(b, Options{Loops: 1})))
+	makeTopic(b, "t", 3)
+	ask(c, "CONFIG SET stream-node-max-entries 10")
+	for i := range 2000 {
+		ask(c, "XADD t MAXLEN ~ 100 * key %d v 1", i%7)
+		n, _ := strconv.Atoi(ask(c, "XLEN t"))
+		if n > 200 || i >= 100 && n < 100 {
+			t.Fatalf("%d entries after %d", n, i+1)
+		}
+	}
+}
+
+// TestRoutedGroupTakesEachEntryOnce: many readers of a topic's group, on several loops, with entries coming while they wait: each
+// entry is delivered once, and all of them are.
+func TestRoutedGroupTakesEachEntryOnce(t *testing.T) {
+	b := openBridge(t)
+	addr := serve(t, New(b, Options{Loops: 2}))
+	makeTopic(b, "t", 4)
+	c := dial(t, addr)
+	c.want("XGROUP CREATE t g 0", "+OK")
+	const entries, readers = 2000, 8
+	got := make(chan string, entries)
+	var done sync.WaitGroup
+	for i := range readers {
+		r := dial(t, addr)
+		done.Go(func() {
+			for {
+				v := r.do("XREADGROUP", "GROUP", "g", "c"+itoa(int64(i)), "COUNT", "3", "BLOCK", "0", "STREAMS", "t", ">")
+				if v.kind == '-' { // the topic is gone
+					return
+				}
+				for _, e := range v.elems[0].elems[1].elems {
+					got <- e.elems[1].elems[3].text
+				}
+			}
+		})
+	}
+	for i := range entries {
+		c.do("XADD", "t", "*", "key", itoa(int64(i%13)), "v", itoa(int64(i)))
+	}
+	seen := map[string]bool{}
+	for len(seen) < entries {
+		select {
+		case v := <-got:
+			if seen[v] {
+				t.Fatalf("%s was delivered twice", v)
+			}
+			seen[v] = true
+		case <-time.After(patience):
+			t.Fatalf("%d of %d entries were delivered", len(seen), entries)
+		}
+	}
+	c.want("DEL t", "1")
+	done.Wait()
 }
