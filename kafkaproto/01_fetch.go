@@ -57,7 +57,8 @@ type found struct {
 type fetching struct {
 	c        *call
 	byID     bool
-	maxBytes int
+	asked    int // max_bytes
+	maxBytes int // what it may read now
 	list     []wanted
 	found    []found
 	size     int
@@ -74,14 +75,13 @@ func (s recordAPI) fetch(c *call) reply {
 	if session != nil {
 		defer session.mu.Unlock()
 	}
-	f.maxBytes = min(int(req.MaxBytes), s.replyRoom())
+	f.asked = max(0, int(req.MaxBytes))
 	f.evaluate()
 	wait := time.Duration(req.MaxWaitMillis) * time.Millisecond
 	if !f.enough(req.MinBytes) && wait > 0 && len(list) > 0 {
 		f.park(wait, req.MinBytes)
 	}
 	f.deliver()
-	s.replying.Add(int64(f.size))
 	if session == nil {
 		return reply{raw: f.encode(none, 0, nil), size: int64(f.size)}
 	}
@@ -92,10 +92,18 @@ func (s recordAPI) fetch(c *call) reply {
 // leastReply is how small replies get when many clients read slowly.
 const leastReply = 64 << 10
 
-// replyRoom is how many bytes a Fetch reply may have: the blocks of a reply stay in memory until the client has read it,
-// so clients that read slowly get less at a time once much is on its way.
-func (s *Server) replyRoom() int {
-	return int(min(mostFetched, max(leastReply, (s.o.MaxReplying-s.replying.Load())/4)))
+// reserve takes room for a Fetch reply of at most asked bytes out of what all replies together may have: the blocks of a
+// reply stay in memory until the client has read it, so clients that read slowly get less at a time once much is on its
+// way. It is taken before anything is read: many who ask at the same moment would each be given the same room otherwise.
+// Whoever reserves gives back, by replying.Add, what it did not use, and the rest when the reply is written.
+func (s *Server) reserve(asked int) int {
+	for {
+		taken := s.replying.Load()
+		room := min(int64(asked), mostFetched, max(leastReply, (s.o.MaxReplying-taken)/4))
+		if s.replying.CompareAndSwap(taken, taken+room) {
+			return int(room)
+		}
+	}
 }
 
 // enough says that the reply need not wait.
@@ -137,11 +145,16 @@ func (f *fetching) park(wait time.Duration, minBytes int32) {
 	}
 }
 
-// evaluate reads every partition in turn while the reply has room.
+// evaluate reads every partition in turn while the reply has room. What it found stays reserved, until it looks again or
+// the reply is written.
 func (f *fetching) evaluate() {
 	if f.found == nil {
 		f.found = make([]found, len(f.list))
 	}
+	f.c.s.replying.Add(-int64(f.size))
+	clear(f.found)
+	f.maxBytes = f.c.s.reserve(f.asked)
+	defer func() { f.c.s.replying.Add(int64(f.size - f.maxBytes)) }()
 	f.size, f.failed = 0, false
 	for i := range f.list {
 		out := &f.found[i]

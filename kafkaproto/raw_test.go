@@ -395,6 +395,19 @@ func TestRepliesGetSmallerWhenManyAreOnTheirWay(t *testing.T) {
 	}
 }
 
+func TestRoomForRepliesIsGivenOnce(t *testing.T) {
+	const all, clients = 256 << 20, 1000
+	s := &Server{o: Options{MaxReplying: all}}
+	for range clients { // all ask before any has read
+		if got := s.reserve(mostFetched); got < leastReply {
+			t.Fatalf("room for %d bytes", got)
+		}
+	}
+	if taken := s.replying.Load(); taken > all+clients*leastReply {
+		t.Errorf("%d clients were promised %d MB", clients, taken>>20)
+	}
+}
+
 func TestTheListAgreesWithKmsg(t *testing.T) {
 	_, s := newWeir(t, bridge.Options{})
 	for _, r := range s.rows() {
