@@ -52,7 +52,7 @@ until_ready() {
 start_peers() {
 	local k r
 	k=$(free_port)
-	KAFKA_HEAP=512m "$ANCHORS/kafka/kafka" serve "$scratch/kafka" "$k" >"$scratch/kafka.log" 2>&1 &
+	KAFKA_EXTRA=$'log.retention.check.interval.ms=1000\nlog.initial.task.delay.ms=1000' KAFKA_HEAP=512m "$ANCHORS/kafka/kafka" serve "$scratch/kafka" "$k" >"$scratch/kafka.log" 2>&1 &
 	pids+=($!)
 	"$ANCHORS/kafka/kafka" wait "$k" || exit 1
 	r=$(free_port)
@@ -72,9 +72,10 @@ start_weir() {
 	export WEIR
 	k=$(free_port) r=$(free_port) a=$(free_port)
 	export KAFKA=127.0.0.1:$k REDIS=127.0.0.1:$r
-	# The wait for more members that a first rebalance makes is Kafka's 3 s by default; the peer runs with 0 too.
+	# A first rebalance waits 3 s for more members, and what has expired is looked for every 5 minutes, as Kafka does by
+	# default; here, as on the peer, it is 0 and a second.
 	"$WEIR" serve --data "$scratch/data" --kafka "$KAFKA" --redis "$REDIS" --admin "127.0.0.1:$a" \
-		--initial-rebalance-delay 0s >"$scratch/weir.log" 2>&1 &
+		--initial-rebalance-delay 0s --retention-check 1s >"$scratch/weir.log" 2>&1 &
 	pids+=($!)
 	until_ready weir "$scratch/weir.log" curl -fsS "http://127.0.0.1:$a/readyz"
 	weir=$!

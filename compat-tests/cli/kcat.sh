@@ -3,7 +3,7 @@
 #
 # Produce with keys, headers, nulls and every codec; consume by offset, from the tail, by time; time queries (-Q);
 # metadata (-L, text and JSON); groups (-G) alone, resumed and with two members; acks 0, 1 and all; idempotence;
-# first writes to new and to illegal names; versions pinned as old clients pin them.
+# first writes to new and to illegal names; retention; versions pinned as old clients pin them.
 # Left out: transactions (-X transactional.id), which weir refuses for now.
 . "$(dirname "$0")/tally.sh"
 need KAFKA
@@ -158,6 +158,29 @@ groups() {
 	is "another group reads all by itself" 12 "$(k -G "$g-2" -e -q -X auto.offset.reset=earliest "$t" | wc -l)"
 }
 
+# C11's second half. The server must have been started so that it looks for what has expired every second.
+retention() {
+	local t=kc-retention-$run end=$((SECONDS + 8)) n=0 reader start late
+	kafka topics --bootstrap-server "$KAFKA" --create --topic "$t" --config retention.ms=1000 --config segment.ms=1000 >/dev/null 2>&1
+	child kcat -b "$KAFKA" -C -u -t "$t" -o beginning -q -X auto.offset.reset=earliest >"$scratch/kept-up"
+	reader=$!
+	# A producer for each record, because kcat holds back what it reads from a pipe until there is much of it.
+	while [ $SECONDS -lt $end ]; do
+		n=$((n + 1))
+		echo "$n" | produce -t "$t"
+	done
+	until_true 10 grep -qx "$n" "$scratch/kept-up"
+	is "retention of a second: a consumer that keeps up sees every record" "$(seq "$n" | md5sum)" "$(md5sum <"$scratch/kept-up")"
+	kill -TERM "$reader"
+	wait "$reader" 2>/dev/null
+	start=$(k -Q -t "$t:0:-2" | sed 's/.*offset //')
+	[ "$start" -gt 0 ] && pass "the log's start moved" || fail "the log's start moved" "it is $start"
+	echo last | produce -t "$t"
+	late=$(k -C -t "$t" -o 0 -e -q -X auto.offset.reset=earliest -f '%o\n' | head -1)
+	[ "${late:-0}" -ge "$start" ] && pass "a consumer from offset 0 goes on at the start" ||
+		fail "a consumer from offset 0 goes on at the start" "started at ${late:-nothing}, the log starts at $start"
+}
+
 # member GROUP TOPIC FILE: one long-running group member in the background; its records go to FILE, its rebalances to
 # FILE.err.
 member() {
@@ -202,6 +225,7 @@ metadata
 names
 levels
 partitions
+retention
 groups
 two_members
 finish
