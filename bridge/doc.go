@@ -61,7 +61,8 @@
 //
 //   - XTRIM MAXLEN counts the topic. Exact trimming keeps the newest entries of all partitions by ID; `~` leaves each partition
 //     its share by length and takes whole nodes of it.
-//   - XREADGROUP takes from the partitions in turn; XREAD and XRANGE merge by ID.
+//   - XREADGROUP takes from the partitions in turn; XREAD and XRANGE merge by ID, XREAD a few milliseconds late, so that a reader who
+//     goes on after the last ID it saw misses nothing (fan_entries.go, settleMS).
 //   - A group that exists on some partitions only (growth, a Kafka group that committed on some) exists; Redis's side makes the
 //     missing ones at 0-0 when it first reads.
 //   - XACK, XDEL, XCLAIM look where the seq says, then everywhere.

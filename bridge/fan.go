@@ -15,10 +15,8 @@ package bridge
 //
 // What differs from one stream, on a key of N > 1 partitions:
 //
-//   - Order is the order of IDs, and IDs are given by each partition for itself. An entry may come into being with an
-//     ID below one that another partition gave in the same millisecond, so a reader that follows a whole topic by
-//     remembering one ID (XREAD) can pass an entry by; XREADGROUP cannot, because a group keeps a cursor for each
-//     partition.
+//   - Order is the order of IDs, and IDs are given by each partition for itself. So that a reader that follows a whole
+//     topic by remembering one ID (XREAD) passes no entry by, it is shown entries a few milliseconds late (settleMS).
 //   - Explicit IDs and `ms-*` are refused (ErrExplicitID): uniqueness over the topic rests on generated seqs.
 //   - The partitions lie in several shards: what acts on all is a series of single-shard changes. Within one turn
 //     they are evaluated together; a crash between two commits leaves some of them (dictionary 9, seam rule 7).

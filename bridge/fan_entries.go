@@ -253,8 +253,17 @@ func (r *Route) Range(b *Bridge, t *engine.Turn, a engine.RangeArgs) (EntryReade
 	return r.rangeEach(b, t, func(int) (engine.RangeArgs, bool) { return a, true }, a.Count, a.Reverse)
 }
 
+// settleMS is how old an entry of a whole topic is before ReadAfter shows it. Partitions give their IDs each for itself: an entry may come
+// into being with an ID below one that another partition gave in the same millisecond, and who goes on after the
+// greater one would never see it. Once the clock has moved on by this much no smaller ID is given any more, for a turn
+// takes its clock, and appends, within it. An entry whose ID is ahead of the clock waits for the clock.
+//
+// Why not an order that the topic gives? It would tie all partitions to one lock, and batches of Kafka producers, which are most of
+// what such topics get, besides. Ranges (XRANGE) show what there is; groups have a cursor for each partition and need no such care.
+const settleMS = 5
+
 // ReadAfter reads entries with IDs greater than after, or, when each is not empty, than each partition's own (a partition beyond them
-// came later and is read from its beginning). count < 0: no limit.
+// came later and is read from its beginning). count < 0: no limit. Of several partitions what is not settled yet is not shown.
 func (r *Route) ReadAfter(b *Bridge, t *engine.Turn, after engine.ID, each []engine.ID, count int64) (EntryReader, error) {
 	from := func(p int) (engine.RangeArgs, bool) {
 		a := engine.RangeArgs{To: engine.MaxID, Count: count}
@@ -276,7 +285,52 @@ func (r *Route) ReadAfter(b *Bridge, t *engine.Turn, after engine.ID, each []eng
 		}
 		return r.Range(b, t, a)
 	}
-	return r.rangeEach(b, t, from, count, false)
+	settled := engine.ID{MS: uint64(max(t.Now()-settleMS, 0)), Seq: ^uint64(0)}
+	return r.rangeEach(b, t, func(p int) (engine.RangeArgs, bool) {
+		a, ok := from(p)
+		a.To = settled
+		return a, ok && !settled.Less(a.From)
+	}, count, false)
+}
+
+// Unsettled is in how many ms ReadAfter has more to show than now, if nobody appends; 0: not at all. At most a second, after which
+// to ask again.
+func (r *Route) Unsettled(t *engine.Turn, after engine.ID, each []engine.ID) (int64, error) {
+	if !r.Whole() {
+		return 0, nil
+	}
+	const longest = 1000
+	soonest := int64(longest + 1)
+	for p, no := range r.Streams {
+		from := engine.ID{MS: uint64(max(t.Now()-settleMS+1, 0))}
+		last := after
+		if len(each) > p {
+			last = each[p]
+		}
+		if next, ok := last.Next(); !ok {
+			continue
+		} else if from.Less(next) {
+			from = next
+		}
+		rd, err := t.Range(no, engine.RangeArgs{From: from, To: engine.MaxID, Count: 1})
+		if err != nil {
+			return 0, err
+		}
+		run, ok, err := rd.Next()
+		rd.Close()
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			eachID(&run, func(id engine.ID) {
+				soonest = min(soonest, int64(min(id.MS+settleMS-uint64(t.Now()), longest)))
+			})
+		}
+	}
+	if soonest > longest {
+		return 0, nil
+	}
+	return max(soonest, 1), nil
 }
 
 // rangeEach merges a range of each partition; args says false for those that have nothing.

@@ -18,6 +18,7 @@ package resp
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"weir/bridge"
 	"weir/engine"
@@ -64,6 +65,9 @@ type reading struct {
 	keysAt, streams int // the keys are args[keysAt : keysAt+streams]
 	from            []readFrom
 	queues          []queueName // one for each stream, while it waits
+
+	unsettled int64       // ms until a whole topic has more to show; 0 nothing (bridge: Route.Unsettled)
+	timer     *time.Timer // which wakes a waiting reader then
 }
 
 func (rd *reading) key(c *call, i int) []byte { return c.args[rd.keysAt+i] }
@@ -196,8 +200,11 @@ func xread(c *call) {
 		return
 	}
 	if rd.block < 0 {
-		c.NullArray()
-		return
+		if rd.unsettled == 0 {
+			c.NullArray()
+			return
+		}
+		rd.block = rd.unsettled + 1 // what was added a moment ago shall not be missed by who does not wait
 	}
 	rd.wait(c)
 }
@@ -255,6 +262,7 @@ func (rd *reading) fail(c *call, i int, err error) {
 // serve replies what there is now; false, and nothing appended, when there is nothing.
 func (rd *reading) serve(c *call) bool {
 	r := &c.conn.entries
+	rd.unsettled = 0
 	for i := range rd.from {
 		route, ok := c.bridge().Resolve(rd.key(c, i))
 		var entries bridge.EntryReader
@@ -304,7 +312,14 @@ func (rd *reading) ofStream(c *call, route *bridge.Route, from *readFrom) (entri
 	}
 	if err == nil && entries.Count() == 0 {
 		entries.Close()
-		return entries, false, nil
+		var ms int64
+		if from.start == afterID {
+			ms, err = route.Unsettled(c.turn, from.after, from.each)
+		}
+		if ms > 0 && (rd.unsettled == 0 || ms < rd.unsettled) {
+			rd.unsettled = ms
+		}
+		return entries, false, err
 	}
 	return entries, err == nil, err
 }
@@ -353,7 +368,13 @@ func (rd *reading) wait(c *call) {
 				return true
 			}
 			c.waitFor(kept.places(c))
+			kept.settle(c)
 			return false
+		},
+		left: func() {
+			if kept.timer != nil {
+				kept.timer.Stop()
+			}
 		},
 	}
 	if rd.isGroup {
@@ -365,6 +386,19 @@ func (rd *reading) wait(c *call) {
 		b.left = func() { conn.srv.wait.leave(conn, kept.queues) }
 	}
 	c.park(b)
+}
+
+// settle wakes the waiting reader when a whole topic has more to show: nobody else will.
+func (rd *reading) settle(c *call) {
+	if rd.unsettled == 0 {
+		return
+	}
+	d := time.Duration(rd.unsettled) * time.Millisecond
+	if rd.timer == nil {
+		rd.timer = time.AfterFunc(d, c.conn.waiter.Wake)
+		return
+	}
+	rd.timer.Reset(d)
 }
 
 // places are where a wake-up may come from, as things are now. A key that is given twice stands there twice, which is harmless;

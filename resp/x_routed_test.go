@@ -203,3 +203,35 @@ func TestRoutedGroupTakesEachEntryOnce(t *testing.T) {
 	c.want("DEL t", "1")
 	done.Wait()
 }
+
+// TestRoutedTailMissesNothing: whoever follows a whole topic by the last ID it saw sees every entry, while several writers add to all
+// partitions in the same milliseconds.
+func TestRoutedTailMissesNothing(t *testing.T) {
+	b := openBridge(t)
+	addr := serve(t, New(b, Options{Loops: 2}))
+	makeTopic(b, "t", 4)
+	const writers, each = 3, 1500
+	var done sync.WaitGroup
+	for w := range writers {
+		c := dial(t, addr)
+		done.Go(func() {
+			for i := range each {
+				c.do("XADD", "t", "*", "key", itoa(int64(i)), "v", itoa(int64(w*each+i)))
+			}
+		})
+	}
+	c := dial(t, addr)
+	last := "0"
+	seen := map[string]bool{}
+	for len(seen) < writers*each {
+		v := c.do("XREAD", "BLOCK", "5000", "STREAMS", "t", last)
+		if v.null {
+			t.Fatalf("%d of %d entries were seen", len(seen), writers*each)
+		}
+		for _, e := range v.elems[0].elems[1].elems {
+			last = e.elems[0].text
+			seen[e.elems[1].elems[3].text] = true
+		}
+	}
+	done.Wait()
+}
