@@ -67,6 +67,17 @@ func TestOneProcessAtATime(t *testing.T) {
 	s.Close(ctx)
 }
 
+// A disk that cannot be written (here: a directory stands where the lock file should) is not taken for another process.
+func TestALockFileThatCannotBeOpenedIsNobodysLock(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "LOCK"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenPebble(dir, Options{}); err == nil || errors.Is(err, ErrLocked) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOtherFormatsAreRefused(t *testing.T) {
 	newer := vfs.NewMem()
 	s := openMemPebble(t, newer)

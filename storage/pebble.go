@@ -100,7 +100,8 @@ func openPebble(dir string, opts Options) (*pebbleStore, error) {
 	}
 	lock, err := pebble.LockDirectory(dir, opts.fs)
 	if err != nil {
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		// The file could not even be opened: a read-only or full disk, no permission. Nobody else is to blame.
+		if file := (*fs.PathError)(nil); errors.As(err, &file) {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w (%w)", ErrLocked, err)
