@@ -84,8 +84,17 @@ func (c *serveConfig) Validate() error {
 	if c.Shards < 1 || c.Shards > 1024 {
 		return errors.New("--shards: 1 to 1024")
 	}
-	if c.NumPartitions < 1 {
-		return errors.New("--num-partitions: at least 1")
+	if c.NumPartitions < 1 || c.NumPartitions > 4096 { // bridge/doc.go
+		return errors.New("--num-partitions: 1 to 4096")
+	}
+	if c.MinSessionTimeout > c.MaxSessionTimeout {
+		return errors.New("--min-session-timeout is above --max-session-timeout: no member could join")
+	}
+	if c.Memtable < 1<<20 {
+		return errors.New("--memtable: at least 1MiB") // Pebble panics on one that holds no write
+	}
+	if c.Memtable > 2<<30 {
+		return errors.New("--memtable: at most 2GiB") // Pebble counts in 32 bits
 	}
 	if c.Kafka == "" && c.Redis == "" {
 		return errors.New("neither --kafka nor --redis: nothing to serve")

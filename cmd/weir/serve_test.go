@@ -196,6 +196,10 @@ func TestBadSettingsAreRefusedWithTheirName(t *testing.T) {
 		{[]string{"--tail-cache=-1"}, "not a size"},
 		{[]string{"--appendfsync", "sometimes"}, "appendfsync"},
 		{[]string{"--shards", "0"}, "--shards"},
+		{[]string{"--num-partitions", "5000"}, "--num-partitions"},
+		{[]string{"--memtable", "1KiB"}, "--memtable"},
+		{[]string{"--memtable", "3GiB"}, "--memtable"},
+		{[]string{"--min-session-timeout", "2h"}, "--min-session-timeout"},
 		{[]string{"--advertise", "nowhere"}, "--advertise"},
 		{[]string{"--kafka", "", "--redis", ""}, "nothing to serve"},
 	} {
