@@ -41,7 +41,8 @@ type ConfigSynonym struct {
 	Source ConfigSource
 }
 
-// DescribeConfigs lists a resource's configurations in order of the name: those in names, or all when names is nil.
+// DescribeConfigs lists a resource's configurations in order of the name: those in names, or all when there are none
+// (nil or empty, as in Kafka).
 func (c *configs) DescribeConfigs(r Resource, names []string) ([]DescribedConfig, error) {
 	var all []DescribedConfig
 	switch r.Type {
@@ -71,7 +72,7 @@ func (c *configs) DescribeConfigs(r Resource, names []string) ([]DescribedConfig
 	default:
 		return nil, unknownResource(r.Type)
 	}
-	if names == nil {
+	if len(names) == 0 {
 		return all, nil
 	}
 	return slices.DeleteFunc(all, func(d DescribedConfig) bool { return !slices.Contains(names, d.Name) }), nil

@@ -7,9 +7,12 @@ import (
 )
 
 // DescribeCluster v0-v2: one broker, which is the controller. The controllers' endpoint
-// (v1+, type 2) is refused with UNSUPPORTED_ENDPOINT_TYPE: there is no controller listener.
+// (v1+, type 2) is refused with MISMATCHED_ENDPOINT_TYPE, as by Kafka's brokers; other types with UNSUPPORTED_ENDPOINT_TYPE.
 
-const unsupportedEndpointType code = 115
+const (
+	mismatchedEndpointType  code = 114
+	unsupportedEndpointType code = 115
+)
 
 func (s topicAPI) describeCluster(c *call, req *kmsg.DescribeClusterRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
@@ -17,6 +20,9 @@ func (s topicAPI) describeCluster(c *call, req *kmsg.DescribeClusterRequest) kms
 	if c.version >= 1 && req.EndpointType != 1 {
 		text := "This is a broker's listener."
 		resp.ErrorCode, resp.ErrorMessage = unsupportedEndpointType, &text
+		if req.EndpointType == 2 {
+			resp.ErrorCode = mismatchedEndpointType
+		}
 		return resp
 	}
 	resp.EndpointType = 1
