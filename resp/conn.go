@@ -184,6 +184,10 @@ func (c *conn) execute(args [][]byte, now time.Time) time.Time {
 		refusal = errNoAuth
 	}
 	k.row = row
+	if row == nil && isHTTP(args[0]) {
+		c.closing = true // a browser was made to talk to us: what follows is not a person's commands
+		return now
+	}
 	if refusal != "" {
 		if row != nil {
 			row.stats.rejected.Add(1)
@@ -203,6 +207,9 @@ func (c *conn) execute(args [][]byte, now time.Time) time.Time {
 	}
 	return end
 }
+
+// isHTTP recognises the words by which a web page's request would be read as commands. Redis hangs up on them, too.
+func isHTTP(word []byte) bool { return foldEqual(word, "post") || foldEqual(word, "host:") }
 
 // count adds a finished command to its row.
 func (c *conn) count(row *command, took time.Duration) {
