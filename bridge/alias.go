@@ -33,11 +33,9 @@ const (
 
 // The engine's sentinels that Kafka has codes for.
 var (
-	ErrNoStream        = engine.ErrNoStream
-	ErrSequenceGap     = engine.ErrSequenceGap
-	ErrSequenceOld     = engine.ErrSequenceOld
-	ErrEpochOld        = engine.ErrProducerFenced
-	ErrProducerUnknown = engine.ErrProducerUnknown
-	ErrFailed          = engine.ErrFailed
-	ErrOffsetOutside   = engine.ErrOffsetRange
+	ErrNoStream      = engine.ErrNoStream
+	ErrSequenceGap   = engine.ErrSequenceGap
+	ErrEpochOld      = engine.ErrProducerFenced
+	ErrFailed        = engine.ErrFailed
+	ErrOffsetOutside = engine.ErrOffsetRange
 )

@@ -47,14 +47,23 @@ func (r *retention) end() {
 	}
 }
 
-// Sweep applies retention to all topics as of a moment, ms. One topic's trims share commits.
+// producerExpiry is Kafka's producer.id.expiration.ms: an idempotent producer that has been silent for so long is
+// forgotten, and its next sequence taken as it comes.
+const producerExpiry = 24 * time.Hour
+
+// Sweep applies retention to all topics as of a moment, ms, and forgets silent producers. One topic's trims share commits.
 func (r *retention) Sweep(ctx context.Context, now int64) error {
 	turn := r.eng.Begin(engine.Written)
 	for _, t := range r.cat.Topics() {
-		if !t.settings.deletes || t.settings.retentionMS < 0 && t.settings.retentionBytes < 0 {
-			continue
+		for _, no := range t.Streams {
+			if _, err := turn.ExpireProducers(no, now-producerExpiry.Milliseconds()); err != nil && err != engine.ErrNoStream {
+				return err
+			}
 		}
 		for _, no := range t.Streams {
+			if !t.settings.deletes || t.settings.retentionMS < 0 && t.settings.retentionBytes < 0 {
+				break
+			}
 			if err := r.sweepStream(turn, &t.settings, no, now); err != nil && err != engine.ErrNoStream {
 				return err
 			}

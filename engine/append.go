@@ -180,8 +180,7 @@ func (s *stream) store(r *round, b *tailBlock) {
 	s.shard.makeRoom()
 }
 
-// AppendBatch adds a Kafka record batch. ErrSequenceGap, ErrSequenceOld,
-// ErrProducerFenced, ErrProducerUnknown, ErrIDExhausted.
+// AppendBatch adds a Kafka record batch. ErrSequenceGap, ErrProducerFenced, ErrIDExhausted.
 func (t *Turn) AppendBatch(no StreamNo, a BatchArgs) (Appended, error) {
 	st, r, err := t.write(no)
 	if err != nil {

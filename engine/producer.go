@@ -115,8 +115,12 @@ func (t *Turn) Producers(no StreamNo) ([]ProducerStat, error) {
 }
 
 // ExpireProducers forgets producers that appended nothing since a time in ms
-// (producer.id.expiration.ms); returns how many.
+// (producer.id.expiration.ms); returns how many. A stream that is not loaded is left as it is: its producers cost
+// no memory.
 func (t *Turn) ExpireProducers(no StreamNo, before int64) (int, error) {
+	if s := t.e.shardOf(no); s == nil || !s.loaded(no) {
+		return 0, nil
+	}
 	st, r, err := t.write(no)
 	if err != nil {
 		return 0, err

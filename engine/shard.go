@@ -110,6 +110,14 @@ func (s *shard) stream(no StreamNo) (*stream, error) {
 	return st, nil
 }
 
+// loaded says whether a stream is in memory.
+func (s *shard) loaded(no StreamNo) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.streams[no]
+	return ok
+}
+
 // maxRound is how many bytes a round holds before another is begun: what arrives
 // together is committed together, but three clients with the largest argument each
 // must not make a batch that no store takes.

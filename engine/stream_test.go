@@ -99,3 +99,40 @@ func TestAPipelineSeesItsOwnWritesAndOthersSeeThemOnceCommitted(t *testing.T) {
 		t.Fatalf("after the commit a fetch sees %+v %v", f, err)
 	}
 }
+
+// An idempotent producer that has been silent is forgotten, in memory and on disk: a sequence that would have been
+// a gap is then taken.
+func TestASilentProducerIsForgotten(t *testing.T) {
+	e, st, c := openMem(t)
+	turn := e.Begin(Written)
+	no := must[StreamNo](t)(turn.Create([]byte("s")))
+	produce := func(seq int32) error {
+		_, err := turn.AppendBatch(no, BatchArgs{Data: fakeBatch(1), Count: 1, Producer: &ProducerBatch{ID: 7, FirstSeq: seq, LastSeq: seq}})
+		if err != nil {
+			return err
+		}
+		return turn.Wait(context.Background())
+	}
+	if err := produce(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := produce(5); err != ErrSequenceGap {
+		t.Fatalf("a gap was told %v", err)
+	}
+	if n, err := turn.ExpireProducers(no, c.ms); n != 0 || err != nil {
+		t.Fatalf("%d were forgotten too early, %v", n, err)
+	}
+	if n, err := turn.ExpireProducers(no, c.ms+1); n != 1 || err != nil {
+		t.Fatalf("%d were forgotten, %v", n, err)
+	}
+	if err := turn.Wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := storage.Check(context.Background(), st)
+	if err != nil || report.Producers != 0 || !report.Sound() {
+		t.Fatalf("on disk: %+v, %v", report, err)
+	}
+	if err := produce(5); err != nil {
+		t.Fatalf("the same sequence was told %v", err)
+	}
+}

@@ -23,9 +23,7 @@ var dataErrors = []errorCode{
 	{bridge.ErrFailed, kafkaStorageError},
 	// Kafka 4 answers a batch older than the window like a gap (case C05).
 	{bridge.ErrSequenceGap, outOfOrderSequence},
-	{bridge.ErrSequenceOld, outOfOrderSequence},
 	{bridge.ErrEpochOld, invalidProducerEpoch},
-	{bridge.ErrProducerUnknown, unknownProducerID},
 	{batch.ErrCorrupt, corruptMessage},
 	{batch.ErrCodec, unsupportedCompression},
 	{batch.ErrTimestamp, invalidTimestamp},
