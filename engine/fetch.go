@@ -18,16 +18,11 @@ type Fetched struct {
 // existing entry at or after offset. ErrOffsetRange (with Start, HighWater and Next set)
 // when offset < Start or > Next.
 func (e *Engine) Fetch(no StreamNo, offset int64, maxBytes int) (Fetched, error) {
-	s := e.shardOf(no)
-	if s == nil {
-		return Fetched{}, ErrNoStream
-	}
-	s.mu.Lock()
-	st, err := s.stream(no)
+	st, err := e.lock(no)
 	if err != nil {
-		s.mu.Unlock()
 		return Fetched{}, err
 	}
+	s := st.shard
 	f := Fetched{Start: st.row.Start, HighWater: max(st.hw, min(st.row.Start, st.row.Next)), Next: st.row.Next}
 	if offset < f.Start || offset > f.Next {
 		s.mu.Unlock()
@@ -88,15 +83,18 @@ func (e *Engine) Fetch(no StreamNo, offset int64, maxBytes int) (Fetched, error)
 // fetchOn goes on into the tail where a cold read has ended. If the tail begins later by now,
 // what was read is enough; if nothing was (all of it deleted), it is asked anew.
 func (e *Engine) fetchOn(f *Fetched, no StreamNo, edge int64, left int) error {
-	s := e.shardOf(no)
-	s.mu.Lock()
-	st, err := s.stream(no)
-	if err == nil && st.tailBase() <= edge {
+	st, err := e.lock(no)
+	if err != nil {
+		return nil // gone meanwhile: what was read was there
+	}
+	joins := st.tailBase() <= edge
+	if joins {
 		st.fetchWarm(f, edge, left)
-		s.mu.Unlock()
+	}
+	st.shard.mu.Unlock()
+	if joins {
 		return nil
 	}
-	s.mu.Unlock()
 	if len(f.Blocks) > 0 {
 		return nil
 	}
@@ -129,31 +127,21 @@ func (l *log) fetchWarm(f *Fetched, offset int64, maxBytes int) {
 
 // Offsets answers the log's ends without a turn.
 func (e *Engine) Offsets(no StreamNo) (start, highWater, next int64, err error) {
-	s := e.shardOf(no)
-	if s == nil {
-		return 0, 0, 0, ErrNoStream
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st, err := s.stream(no)
+	st, err := e.lock(no)
 	if err != nil {
 		return 0, 0, 0, err
 	}
+	defer st.shard.mu.Unlock()
 	return st.row.Start, max(st.hw, min(st.row.Start, st.row.Next)), st.row.Next, nil
 }
 
 // LeaderEpoch is the stream's leader epoch.
 func (e *Engine) LeaderEpoch(no StreamNo) (int32, error) {
-	s := e.shardOf(no)
-	if s == nil {
-		return 0, ErrNoStream
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st, err := s.stream(no)
+	st, err := e.lock(no)
 	if err != nil {
 		return 0, err
 	}
+	defer st.shard.mu.Unlock()
 	return st.row.LeaderEpoch, nil
 }
 
@@ -161,16 +149,11 @@ func (e *Engine) LeaderEpoch(no StreamNo) (int32, error) {
 // watermark, with a living entry and a record timestamp >= ms. The caller looks inside it.
 // False when there is none.
 func (e *Engine) BlockAtTime(no StreamNo, ms int64) (Run, bool, error) {
-	s := e.shardOf(no)
-	if s == nil {
-		return Run{}, false, ErrNoStream
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st, err := s.stream(no)
+	st, err := e.lock(no)
 	if err != nil {
 		return Run{}, false, err
 	}
+	defer st.shard.mu.Unlock()
 	from := st.row.Head
 	if hint, err := st.timeHint(ms); err != nil {
 		return Run{}, false, err
@@ -183,30 +166,23 @@ func (e *Engine) BlockAtTime(no StreamNo, ms int64) (Run, bool, error) {
 // BlockAfter finds the first block with a living entry at or after an offset, below the high watermark: where a
 // search that found nothing in BlockAtTime's block goes on.
 func (e *Engine) BlockAfter(no StreamNo, offset, ms int64) (Run, bool, error) {
-	s := e.shardOf(no)
-	if s == nil {
-		return Run{}, false, ErrNoStream
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st, err := s.stream(no)
+	st, err := e.lock(no)
 	if err != nil {
 		return Run{}, false, err
 	}
+	defer st.shard.mu.Unlock()
 	return st.firstWhere(max(offset, st.row.Head), func(b *Block) bool { return b.MaxTime >= ms })
 }
 
 // MaxTimeBlock is the first block that holds the largest timestamp of living entries' blocks (ListOffsets -3).
 func (e *Engine) MaxTimeBlock(no StreamNo) (Run, bool, error) {
-	s := e.shardOf(no)
-	if s == nil {
-		return Run{}, false, ErrNoStream
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st, err := s.stream(no)
-	if err != nil || st.row.Length == 0 {
+	st, err := e.lock(no)
+	if err != nil {
 		return Run{}, false, err
+	}
+	defer st.shard.mu.Unlock()
+	if st.row.Length == 0 {
+		return Run{}, false, nil
 	}
 	if st.row.MaxTimeBase >= st.row.Head && st.dense() {
 		return st.firstWhere(st.row.MaxTimeBase, func(b *Block) bool { return b.MaxTime >= st.row.MaxTime })

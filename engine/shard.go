@@ -123,6 +123,20 @@ func (s *shard) loaded(no StreamNo) bool {
 // must not make a batch that no store takes.
 const maxRound = 64 << 20
 
+// lock finds a stream and locks its shard. On success the caller must unlock st.shard.mu.
+func (e *Engine) lock(no StreamNo) (*stream, error) {
+	s := e.shardOf(no)
+	if s == nil {
+		return nil, ErrNoStream
+	}
+	s.mu.Lock()
+	st, err := s.stream(no)
+	if err != nil {
+		s.mu.Unlock()
+	}
+	return st, err
+}
+
 // round returns the open round, beginning one. Call with mu held.
 func (s *shard) round() *round {
 	if s.open != nil && s.open.batch.Size() > maxRound {

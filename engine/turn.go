@@ -193,18 +193,11 @@ func (t *Turn) joinStream(r *round, st *stream) {
 // read locks the stream's shard and makes the turn wait for the stream's unfinished
 // rounds. On success the caller must unlock st.shard.mu.
 func (t *Turn) read(no StreamNo) (*stream, error) {
-	s := t.e.shardOf(no)
-	if s == nil {
-		return nil, ErrNoStream
+	st, err := t.e.lock(no)
+	if err == nil {
+		t.gate(st)
 	}
-	s.mu.Lock()
-	st, err := s.stream(no)
-	if err != nil {
-		s.mu.Unlock()
-		return nil, err
-	}
-	t.gate(st)
-	return st, nil
+	return st, err
 }
 
 // gate makes the turn wait for everything unfinished of a stream, at the level that each writer asked for.
