@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,11 @@ func (quietLoop) parked(c *conn, on bool) {}
 
 // bench evaluates the same pipeline over and over, one turn each, without a socket.
 func bench(b *testing.B, commands int, pipeline []byte, setup ...string) {
+	var first []byte
+	for _, line := range setup {
+		words, _ := splitWords([]byte(line), nil)
+		first = append(first, multibulk(words...)...)
+	}
 	br := openBridge(b)
 	srv := New(br, Options{Loops: 1})
 	c := newConn(srv, quietLoop{}, 1, "", "", time.Now())
@@ -29,10 +35,7 @@ func bench(b *testing.B, commands int, pipeline []byte, setup ...string) {
 			c.wrote(len(c.output()))
 		}
 	}
-	for _, line := range setup {
-		words, _ := splitWords([]byte(line), nil)
-		feed(multibulk(words...))
-	}
+	feed(first)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += commands {
@@ -78,7 +81,7 @@ func BenchmarkXACKNothing(b *testing.B) {
 func BenchmarkXRANGE100(b *testing.B) {
 	setup := []string{}
 	for range 1000 {
-		setup = append(setup, "XADD s * field value")
+		setup = append(setup, "XADD s * field "+strings.Repeat("v", 100))
 	}
 	bench(b, 16, repeat(16, "XRANGE", "s", "-", "+", "COUNT", "100"), setup...)
 }

@@ -13,6 +13,7 @@ package resp
 import (
 	"bytes"
 	"errors"
+	"strconv"
 
 	"weir/bridge"
 	"weir/engine"
@@ -129,6 +130,8 @@ type entriesReply struct {
 
 	w     *reply
 	write func(*bridge.Entry) bool // writeOne, bound once
+	ms    uint64                   // whose decimal digits are in text: neighbours mostly share theirs
+	text  []byte
 }
 
 // mostStreamsKept is for how many streams a connection keeps its scratch of reading.
@@ -145,8 +148,24 @@ func (r *entriesReply) writeOne(e *bridge.Entry) bool {
 		return false
 	}
 	r.left--
-	writeEntry(r.w, e)
+	r.w.Array(2)
+	r.id(e.ID)
+	writeFields(r.w, e)
 	return true
+}
+
+// id appends an entry's ID.
+func (r *entriesReply) id(id engine.ID) {
+	if len(r.text) == 0 || r.ms != id.MS {
+		r.ms, r.text = id.MS, strconv.AppendUint(r.text[:0], id.MS, 10)
+	}
+	var tmp [20]byte
+	seq := strconv.AppendUint(tmp[:0], id.Seq, 10)
+	b := append(r.w.b, '$')
+	b = strconv.AppendUint(b, uint64(len(r.text)+1+len(seq)), 10)
+	b = append(b, '\r', '\n')
+	b = append(append(b, r.text...), '-')
+	r.w.b = append(append(b, seq...), '\r', '\n')
 }
 
 func (r *entriesReply) next(w *reply) (bool, error) {
@@ -191,7 +210,7 @@ func (r *entriesReply) close() {
 	if cap(keep) > mostStreamsKept {
 		keep = nil
 	}
-	*r = entriesReply{segments: keep, write: r.write}
+	*r = entriesReply{segments: keep, write: r.write, ms: r.ms, text: r.text}
 }
 
 // send begins the reply: what comes before the segments is written already, from begin on. What does not fit into the first chunk is
@@ -223,6 +242,10 @@ func sendOne(c *call, entries bridge.EntryReader) {
 func writeEntry(w *reply, e *bridge.Entry) {
 	w.Array(2)
 	w.ID(e.ID)
+	writeFields(w, e)
+}
+
+func writeFields(w *reply, e *bridge.Entry) {
 	if e.Fields == nil {
 		w.NullArray()
 		return
