@@ -81,15 +81,17 @@ start_weir() {
 	weir=$!
 }
 
+# suite NAME: one suite; ten minutes are several times what the slowest takes.
 suite() {
+	local limit=(timeout -k 20 600)
 	case $1 in
 	clients)
 		(cd "$here" && go test -count=1 -v -timeout 10m ./clients/) >"$scratch/clients" 2>&1
 		gocount clients "$scratch/clients"
 		;;
-	jvm) "$here/jvm/run.sh" ;;
-	tour) [ -n "${PEER:-}" ] || "$here/cli/tour.sh" ;;
-	*) "$here/cli/$1.sh" ;;
+	jvm) "${limit[@]}" "$here/jvm/run.sh" ;;
+	tour) [ -n "${PEER:-}" ] || "${limit[@]}" "$here/cli/tour.sh" ;;
+	*) "${limit[@]}" "$here/cli/$1.sh" ;;
 	esac
 }
 
@@ -102,7 +104,10 @@ else
 fi
 for s; do
 	began=$SECONDS
-	suite "$s" || red=1
+	suite "$s"
+	status=$?
+	[ $status = 0 ] || red=1
+	[ $status != 124 ] || printf 'run: %s was not done in ten minutes\n%s: 0 passed, 1 failed\n' "$s" "$s"
 	[ -z "${VERBOSE:-}" ] || echo "($s took $((SECONDS - began)) s)"
 	if [ -n "${weir:-}" ] && ! kill -0 "$weir" 2>/dev/null; then
 		echo "run: weir ended by itself during $s"
