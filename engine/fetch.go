@@ -58,7 +58,7 @@ func (e *Engine) Fetch(no StreamNo, offset int64, maxBytes int) (Fetched, error)
 		return f, err
 	}
 	left := maxBytes
-	for left > 0 {
+	for left > 0 || len(f.Blocks) == 0 {
 		b, m, ok, err := c.next()
 		if err != nil {
 			return f, err
@@ -74,7 +74,7 @@ func (e *Engine) Fetch(no StreamNo, offset int64, maxBytes int) (Fetched, error)
 		}
 		f.Blocks = append(f.Blocks, wholeRun(b, m, f.Start))
 	}
-	if left > 0 && edge < hw {
+	if (left > 0 || len(f.Blocks) == 0) && edge < hw {
 		err = e.fetchOn(&f, no, edge, left)
 	}
 	return f, err

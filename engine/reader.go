@@ -53,6 +53,13 @@ func (l *log) snapshot(lo, hi int64, reverse bool) (*Reader, error) {
 // rangeReader makes a reader of at most limit living entries in [lo, hi] (limit < 0: all) with its
 // exact count. Call with shard.mu held.
 func (l *log) rangeReader(lo, hi, limit int64, reverse bool) (*Reader, error) {
+	lo, hi = max(lo, l.row.Head), min(hi, l.row.Next-1)
+	if limit >= 0 && hi-lo >= limit {
+		var err error
+		if lo, hi, err = l.clip(lo, hi, limit, reverse); err != nil {
+			return nil, err
+		}
+	}
 	r, err := l.snapshot(lo, hi, reverse)
 	if err != nil || r.lo > r.hi {
 		return r, err
@@ -68,6 +75,31 @@ func (l *log) rangeReader(lo, hi, limit int64, reverse bool) (*Reader, error) {
 	}
 	r.left = r.count
 	return r, nil
+}
+
+// clip narrows [lo, hi] to about what limit entries take, so that blocks which the limit leaves out are not even copied.
+func (l *log) clip(lo, hi, limit int64, reverse bool) (int64, int64, error) {
+	dense := l.dense() // then offsets count entries
+	for span := limit; ; span *= 4 {
+		if span >= hi-lo {
+			return lo, hi, nil
+		}
+		from, to := lo, lo+span-1
+		if reverse {
+			from, to = hi-span+1, hi
+		}
+		if dense || span == 0 {
+			return from, to, nil
+		}
+		ranges, err := l.livingRanges(from, to, limit)
+		n := int64(0)
+		for _, x := range ranges {
+			n += x[1] - x[0] + 1
+		}
+		if err != nil || n >= limit {
+			return from, to, err
+		}
+	}
 }
 
 // countLiving walks once and rewinds; it stops at limit.

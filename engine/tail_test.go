@@ -111,3 +111,15 @@ func TestWhatIsGoneLeavesTheTail(t *testing.T) {
 		})
 	}
 }
+
+// KIP-74: a consumer always gets on, however little it asks for, from the store as from the tail.
+func TestAFetchOfNoBytesStillBringsOneBlock(t *testing.T) {
+	for _, room := range []int64{1, 1 << 20} {
+		e, _, _ := openMem(t)
+		e.tail.cap = room
+		no := fillStream(t, e, "s", 3)
+		if f, err := e.Fetch(no, 1, 0); err != nil || len(f.Blocks) != 1 || f.Blocks[0].From != 1 {
+			t.Errorf("tail of %d bytes: %d blocks, %v", room, len(f.Blocks), err)
+		}
+	}
+}

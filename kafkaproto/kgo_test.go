@@ -103,8 +103,15 @@ func TestProducersAndAGroupOfFranzGo(t *testing.T) {
 			}
 		}
 	}
-	var stored int64
-	topic, _ := s.b.Topic("t")
+	if stored := storedRecords(t, s, "t"); stored != producers*each {
+		t.Errorf("%d records are stored of %d", stored, producers*each)
+	}
+}
+
+// storedRecords adds up the log ends of a topic's partitions.
+func storedRecords(t *testing.T, s *Server, name string) (stored int64) {
+	t.Helper()
+	topic, _ := s.b.Topic(name)
 	for _, no := range topic.Streams {
 		ends, err := s.b.Ends(no)
 		if err != nil {
@@ -112,7 +119,5 @@ func TestProducersAndAGroupOfFranzGo(t *testing.T) {
 		}
 		stored += ends.Next
 	}
-	if stored != producers*each {
-		t.Errorf("%d records are stored of %d", stored, producers*each)
-	}
+	return stored
 }

@@ -58,6 +58,8 @@ var (
 	redisRejected = desc("redis_commands_rejected_total", "Redis commands refused before they ran.", "command")
 	redisFailed   = desc("redis_commands_failed_total", "Redis commands answered with an error.", "command")
 	redisSeconds  = desc("redis_command_seconds_total", "Time in handlers.", "command")
+	redisRowIn    = desc("redis_command_input_bytes_total", "Bytes of commands.", "command")
+	redisRowOut   = desc("redis_command_output_bytes_total", "Bytes of replies.", "command")
 	redisErrors   = desc("redis_errors_total", "Error replies by their first word.", "code")
 	redisIn       = desc("redis_input_bytes_total", "Bytes from Redis clients.")
 	redisOut      = desc("redis_output_bytes_total", "Bytes to Redis clients.")
@@ -121,6 +123,8 @@ func (r readings) redis(ch chan<- prometheus.Metric) {
 		counter(ch, redisCalls, float64(row.Calls), row.Name)
 		counter(ch, redisRejected, float64(row.Rejected), row.Name)
 		counter(ch, redisFailed, float64(row.Failed), row.Name)
+		counter(ch, redisRowIn, float64(row.BytesIn), row.Name)
+		counter(ch, redisRowOut, float64(row.BytesOut), row.Name)
 		counter(ch, redisSeconds, float64(row.Nanos)/1e9, row.Name)
 	}
 }
