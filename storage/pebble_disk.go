@@ -22,10 +22,12 @@ package storage
 // every write, sync, rename and removal of logs, MANIFEST and directories pretends
 // to have worked, while the disk stays as the failure left it; commits are refused
 // by the store, and a reopening finds all that was there. Tables are different, since
-// Pebble reads them back. Their errors are returned. A flush then repeats into memory
-// (spare): commits under way may be waiting for it, and there are never more
-// memtables than MemTableStopWritesThreshold. A compaction, which would otherwise
-// retry in a circle, is parked until Close.
+// Pebble reads them back. One that is being written goes on in memory (spare), with what
+// it has on disk copied there: an error would not do, since Pebble's blob writer
+// panics when its last write fails. A flush that begins later is written to memory from the start:
+// commits under way may be waiting for it, and there are never more memtables than
+// MemTableStopWritesThreshold. A compaction is parked until Close when it begins its
+// next table, so that no more than one table of each grows in memory.
 
 import (
 	"errors"
@@ -100,6 +102,14 @@ func (d *diskFS) failed(op, name string, err error) (pretend bool) {
 	return !isTable(name)
 }
 
+// spareFile makes a table in memory.
+func (d *diskFS) spareFile(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := d.spare.MkdirAll(d.PathDir(name), 0o755); err != nil {
+		return nil, err
+	}
+	return d.spare.Create(name, c)
+}
+
 // How Pebble announces its files.
 const (
 	flushCategory      vfs.DiskWriteCategory = "pebble-memtable-flush"
@@ -113,10 +123,7 @@ func (d *diskFS) createFrozen(name string, c vfs.DiskWriteCategory) (vfs.File, e
 	case !isTable(name):
 		return sinkFile{name: name}, nil
 	case c == flushCategory:
-		if err := d.spare.MkdirAll(d.PathDir(name), 0o755); err != nil {
-			return nil, err
-		}
-		return d.spare.Create(name, c)
+		return d.spareFile(name, c)
 	case c == compactionCategory || c == rewriteCategory:
 		<-d.closing
 	}
@@ -145,7 +152,7 @@ func (d *diskFS) create(op, name string, c vfs.DiskWriteCategory, open func() (v
 		return nil, err
 	}
 	if !isLog(name) {
-		return &diskFile{File: f, disk: d, name: name}, nil
+		return &diskFile{File: f, disk: d, name: name, category: c}, nil
 	}
 	lf := &logFile{File: f, disk: d, name: name}
 	d.mu.Lock()
@@ -248,47 +255,74 @@ func (d *diskFS) forget(f *logFile) {
 	}
 }
 
-// diskFile is any file but a log: every failure latches.
+// diskFile is any file but a log: every failure latches. Pebble uses one from one
+// goroutine at a time.
 type diskFile struct {
 	vfs.File
-	disk *diskFS
-	name string
+	disk     *diskFS
+	name     string
+	category vfs.DiskWriteCategory
+	written  int64    // bytes that Write has put on disk
+	spare    vfs.File // of a table: where it goes on after the latch
 }
 
-// done turns the outcome of a write into what Pebble may see.
+// divert makes a table go on in memory, with what is on disk of it.
+func (f *diskFile) divert() error {
+	if f.spare != nil {
+		return nil
+	}
+	src, err := f.disk.FS.Open(f.name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	spare, err := f.disk.spareFile(f.name, f.category)
+	if err != nil {
+		return err
+	}
+	if _, err := io.CopyN(spare, src, f.written); err != nil {
+		return errors.Join(err, spare.Close())
+	}
+	f.spare = spare
+	return nil
+}
+
+// done turns the outcome of a change into what Pebble may see. What a table holds by then can be
+// read back, so its failure too is only latched.
 func (f *diskFile) done(op string, err error) error {
-	if err == nil || f.disk.failed(op, f.name, err) {
+	if err == nil || f.disk.failed(op, f.name, err) || f.disk.running.Load() {
 		return nil
 	}
 	return err
 }
 
-// skip reports whether the disk is frozen, and what the caller is told then.
-func (f *diskFile) skip() (bool, error) {
-	if !f.disk.frozen() {
-		return false, nil
-	}
-	if isTable(f.name) {
-		return true, f.disk.latch.err()
-	}
-	return true, nil
-}
-
 func (f *diskFile) Write(p []byte) (int, error) {
-	if skip, err := f.skip(); skip {
-		return len(p), err
-	}
-	if n, err := f.File.Write(p); err != nil {
-		if err = f.done("write", err); err != nil {
+	if !f.disk.frozen() {
+		n, err := f.File.Write(p)
+		if err == nil {
+			f.written += int64(n)
+			return n, nil
+		}
+		if f.disk.failed("write", f.name, err) {
+			return len(p), nil
+		}
+		if !f.disk.running.Load() {
 			return n, err
 		}
 	}
-	return len(p), nil
+	if !isTable(f.name) {
+		return len(p), nil
+	}
+	if err := f.divert(); err != nil {
+		return 0, errors.Join(f.disk.latch.err(), err)
+	}
+	return f.spare.Write(p)
 }
 
+// WriteAt is for files that are no tables.
 func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
-	if skip, err := f.skip(); skip {
-		return len(p), err
+	if f.disk.frozen() {
+		return len(p), nil
 	}
 	if n, err := f.File.WriteAt(p, off); err != nil {
 		if err = f.done("write", err); err != nil {
@@ -299,25 +333,32 @@ func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (f *diskFile) Sync() error {
-	if skip, err := f.skip(); skip {
-		return err
+	if f.disk.frozen() {
+		return nil
 	}
 	return f.done("sync", f.File.Sync())
 }
 
 func (f *diskFile) SyncData() error {
-	if skip, err := f.skip(); skip {
-		return err
+	if f.disk.frozen() {
+		return nil
 	}
 	return f.done("sync", f.File.SyncData())
 }
 
 func (f *diskFile) SyncTo(length int64) (bool, error) {
-	if skip, err := f.skip(); skip {
-		return false, err
+	if f.disk.frozen() {
+		return false, nil
 	}
 	full, err := f.File.SyncTo(length)
 	return full && err == nil, f.done("sync", err)
+}
+
+func (f *diskFile) Close() error {
+	if f.spare != nil {
+		return errors.Join(f.spare.Close(), f.done("close", f.File.Close()))
+	}
+	return f.done("close", f.File.Close())
 }
 
 // Read errors latch too (a disk that cannot be read is not to be written), and are
