@@ -124,7 +124,7 @@ if [ -n "${weir:-}" ]; then
 		echo "store-check: 0 passed, 1 failed"
 		red=1
 	fi
-	if grep -iE 'panic|level=ERROR' "$scratch/weir.log" | head -20 | grep .; then
+	if grep -E 'panic|level=ERROR|DATA RACE' "$scratch/weir.log" | head -20 | grep .; then
 		echo "run: weir logged errors"
 		red=1
 	fi
