@@ -69,7 +69,7 @@ func clientSetInfo(c *call) {
 		return
 	}
 	if !cleanName(c.args[3]) {
-		c.Err("ERR " + strings.ToLower(string(c.args[2])) + " cannot contain spaces, newlines or special characters.")
+		c.Err("ERR " + string(c.args[2]) + " cannot contain spaces, newlines or special characters.")
 		return
 	}
 	c.conn.sess.setLib(name, ver)
