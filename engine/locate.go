@@ -13,6 +13,9 @@ import (
 // when there is none. exact: that entry has just this ID; alive: and is not
 // deleted. An entry that is gone but still pending somewhere is found by its ghost (exact, not alive).
 func (l *log) offsetOf(id ID) (offset int64, exact, alive bool, err error) {
+	if id == (ID{}) { // no entry has it: the log start, without reading what may be a large block
+		return l.row.Start, false, false, nil
+	}
 	if l.row.LastID.Less(id) {
 		return l.row.Next, false, false, nil
 	}
