@@ -28,7 +28,8 @@ type Engine struct {
 	tail   tailBudget
 	groups groupIndex
 	syncer syncer
-	apart  atomic.Bool // the store commits one shard at a time
+	open   atomic.Uint64 // bit per shard that has an open round (the first 64)
+	apart  atomic.Bool   // the store commits one shard at a time
 	failed atomic.Pointer[error]
 	closed atomic.Bool
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"sync/atomic"
 
 	"weir/storage"
@@ -91,10 +92,64 @@ func (r *round) lead(ctx context.Context) error {
 	}
 	r.shard.commitFull(ctx)
 	if r.state.Load() == roundOpen {
-		r.commitAlone(ctx)
+		mates := r.shard.mates(r)
+		r.shard.e.commitHeld(ctx, append(mates, r))
+		for _, m := range mates {
+			<-m.shard.token
+		}
 	}
 	<-r.shard.token
 	return nil
+}
+
+// mateBytes is how large a round may be to be committed with others': merging copies it.
+const mateBytes = 32 << 10
+
+// mates takes the tokens of other shards that have something small to commit which
+// nobody is committing: single records for a hundred partitions are then one commit
+// instead of sixteen. The caller holds r's token and gives the mates' back.
+func (s *shard) mates(r *round) []*round {
+	e := s.e
+	open := e.open.Load()
+	if open&^(1<<s.id) == 0 || len(e.shards) > 64 || e.apart.Load() || !s.small(r) {
+		return nil
+	}
+	var mates []*round
+	for open != 0 {
+		i := bits.TrailingZeros64(open)
+		open &^= 1 << i
+		m := e.shards[i]
+		if m == s {
+			continue
+		}
+		select { // never waits: whoever holds two tokens otherwise took them in order
+		case m.token <- struct{}{}:
+			if mate := m.mate(); mate != nil {
+				mates = append(mates, mate)
+			} else {
+				<-m.token
+			}
+		default:
+		}
+	}
+	return mates
+}
+
+// mate is the shard's open round if it may be committed with others'. The caller holds the token.
+func (s *shard) mate() *round {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.open; r != nil && len(s.full) == 0 && r.batch.Size() <= mateBytes {
+		return r
+	}
+	return nil
+}
+
+// small says whether a round may be committed with others'.
+func (s *shard) small(r *round) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.poison == nil && !r.closed && r.batch.Size() <= mateBytes
 }
 
 // commitFull commits the rounds that were closed because they were full. The caller holds the token.
@@ -212,6 +267,7 @@ func (r *round) close() {
 	}
 	if s.open == r {
 		s.open = nil
+		s.e.open.And(^s.bit())
 	}
 }
 

@@ -137,3 +137,39 @@ func TestADiskErrorStopsWritesAndLeavesReads(t *testing.T) {
 		t.Fatalf("a read was told %v", err)
 	}
 }
+
+// Small rounds of other shards go along with the one that somebody waits for; large ones wait for their own.
+func TestSmallRoundsAreCommittedTogether(t *testing.T) {
+	e, st, _ := openMem(t)
+	turns := map[*shard]*Turn{}
+	var nos []StreamNo
+	for i := 0; len(turns) < 3; i++ {
+		key := []byte{byte('a' + i)}
+		s := e.shardOfKey(key)
+		if turns[s] != nil {
+			continue
+		}
+		turns[s] = e.Begin(Written)
+		no := must[StreamNo](t)(turns[s].Create(key))
+		data := fakeBatch(1)
+		if len(turns) == 3 {
+			data = make([]byte, 2*mateBytes)
+		}
+		must[Appended](t)(turns[s].AppendBatch(no, BatchArgs{Data: data, Count: 1}))
+		nos = append(nos, no)
+	}
+	if err := turns[e.shardOf(nos[0])].Wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{1, 1, 0} {
+		if _, hw, _, err := e.Offsets(nos[i]); err != nil || hw != want {
+			t.Errorf("stream %d: high watermark %d, %v", i, hw, err)
+		}
+	}
+	if err := turns[e.shardOf(nos[2])].Wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkStore(st); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -110,6 +110,9 @@ func (s *shard) stream(no StreamNo) (*stream, error) {
 	return st, nil
 }
 
+// bit is the shard's in Engine.open; shards beyond 64 have none.
+func (s *shard) bit() uint64 { return 1 << s.id }
+
 // loaded says whether a stream is in memory.
 func (s *shard) loaded(no StreamNo) bool {
 	s.mu.Lock()
@@ -146,6 +149,7 @@ func (s *shard) round() *round {
 	}
 	if s.open == nil {
 		s.open = &round{shard: s, batch: s.w.Begin(), written: make(chan struct{})}
+		s.e.open.Or(s.bit())
 	}
 	return s.open
 }
@@ -163,6 +167,7 @@ func (s *shard) forget(cause error) {
 		s.open.poison, s.open.closed = cause, true
 		s.full = append(s.full, s.open)
 		s.open = nil
+		s.e.open.And(^s.bit())
 	}
 	for _, r := range s.full {
 		r.poison = cause

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"sort"
 )
 
@@ -67,6 +68,11 @@ type Ticket struct {
 func (k *Ticket) Wait(ctx context.Context) error {
 	needs := k.needs
 	k.needs = nil
+	if len(needs) > 0 && needs[len(needs)-1].r.state.Load() == roundOpen {
+		// Goroutines whose requests have come as well evaluate into the round first, and one of them
+		// commits for all. With nobody else ready this costs nothing.
+		runtime.Gosched()
+	}
 	return waitAll(ctx, k.e, needs)
 }
 
