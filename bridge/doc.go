@@ -12,8 +12,8 @@
 //
 // # Topics
 //
-//   - A topic is one record (space 1) that names its streams. With one partition, record and stream are in one shard and one commit.
-//     With more, the shards commit on their own; the topic appears when all are committed, and Open mends what a crash left
+//   - A topic is one record (space 1) that names its streams. With one partition, record and stream are in one shard and, unless
+//     another client's commit comes between the two verbs, in one commit. With more, the shards commit on their own; the topic appears when all are committed, and Open mends what a crash left
 //     between: streams of no topic go, a topic's missing streams are made anew, empty (catalog_open.go).
 //   - Redis's commands change the catalog at once and never wait; who reads what is not committed yet is held back by the
 //     shard's round. Kafka's admin requests change one at a time, are durable when they are answered, and hold a

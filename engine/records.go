@@ -9,7 +9,8 @@ import (
 
 // PutRecord writes a named record (topics, coordinators, settings: bytes that belong to
 // the bridge) in the shard of slotKey's slot. With the same key as a stream's, record
-// and stream are written by one commit.
+// and stream go into the same round, unless another turn's commit closes it between the
+// two verbs: whoever writes both must bear a crash in between.
 func (t *Turn) PutRecord(slotKey []byte, space RecordSpace, name, value []byte) error {
 	return t.record(slotKey, func(s *shard, b storage.Batch) error {
 		return b.Set(storage.RecordKey(s.id, space, name), value)
