@@ -142,6 +142,7 @@ func (e *Engine) shardOfKey(key []byte) *shard {
 type syncer struct {
 	mu    sync.Mutex
 	queue []*round
+	busy  chan struct{} // closed when the fsync under way has ended; nil when none is
 	kick  chan struct{}
 	done  chan struct{}
 	quit  chan struct{}
@@ -167,12 +168,27 @@ func (y *syncer) add(r *round) {
 	}
 }
 
+// take begins to sync what is queued.
 func (y *syncer) take() []*round {
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	if y.busy != nil {
+		close(y.busy)
+		y.busy = nil
+	}
 	q := y.queue
 	y.queue = nil
+	if len(q) > 0 {
+		y.busy = make(chan struct{})
+	}
 	return q
+}
+
+// underWay is closed when the fsync under way has ended; nil when none is.
+func (y *syncer) underWay() <-chan struct{} {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.busy
 }
 
 func (y *syncer) loop(e *Engine) {
@@ -184,6 +200,7 @@ func (y *syncer) loop(e *Engine) {
 			for _, r := range y.take() {
 				r.finishDurable(ErrClosed)
 			}
+			y.take() // nobody waits for an fsync that will not come
 			return
 		}
 		for q := y.take(); len(q) > 0; q = y.take() {

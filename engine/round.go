@@ -63,6 +63,9 @@ func (r *round) has(l Level) bool {
 // await waits for a level. A round that is not led by anybody is led by the caller.
 func (r *round) await(ctx context.Context, l Level) error {
 	if r.state.Load() == roundOpen {
+		if l == Durable {
+			r.gather(ctx)
+		}
 		if err := r.lead(ctx); err != nil {
 			return err
 		}
@@ -79,6 +82,19 @@ func (r *round) await(ctx context.Context, l Level) error {
 		return r.err
 	}
 	return nil
+}
+
+// gather waits for an fsync that is under way, which cannot cover this round: meanwhile
+// others evaluate into it, and one commit serves them all. Who asks for written only
+// does not wait here, and takes the round along.
+func (r *round) gather(ctx context.Context) {
+	if busy := r.shard.e.syncer.underWay(); busy != nil {
+		select {
+		case <-busy:
+		case <-r.written:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // lead commits the round unless somebody else does.
