@@ -31,7 +31,10 @@
 // Whoever waits first for a round takes the shard's token, closes the round, commits
 // it and wakes the others; meanwhile verbs go on into the next round. So fifty
 // clients share one commit, and one fsync, without a thread of their own and
-// without waiting for a timer.
+// without waiting for a timer. Small open rounds of other shards go along in the same
+// commit; who needs an fsync while one is under way lets it end first, since it could
+// not cover him. A turn that writes twice to a shard may therefore see its first half
+// committed by others: its answer waits for both, but a crash may fall between.
 //
 // # Groups
 //
@@ -56,7 +59,7 @@
 //
 // # Locks, in order
 //
-//	bridge's group and catalog locks -> shard tokens (ascending) -> shard.mu -> hub.mu -> tail.mu
+//	bridge's group and catalog locks -> shard tokens (ascending; those of mates are only tried) -> shard.mu -> hub.mu
 //
 // None but the token is held across I/O; a verb that must read cold rows reads them under
 // shard.mu only where it decides a write (XDEL of an old entry, loading a stream).
