@@ -104,9 +104,10 @@ func (c *conn) proceed(now time.Time) {
 	c.in.release()
 }
 
-// mayRun says whether the next command may be evaluated.
+// mayRun says whether the next command may be evaluated. A client that was killed by another loop, which has answered its own
+// client already, is served nothing more; ours closes the connection presently.
 func (c *conn) mayRun() bool {
-	return !c.closing && !c.dead && c.block == nil && c.rest == nil && len(c.out.b)-c.written < restChunk
+	return !c.closing && !c.dead && !c.sess.killed.Load() && c.block == nil && c.rest == nil && len(c.out.b)-c.written < restChunk
 }
 
 // ready says that received bytes wait which may now be evaluated. (They may turn out to be no whole command.)
@@ -124,9 +125,6 @@ func (c *conn) wantsRead() bool {
 // run evaluates whole commands as long as it may. A panic in a handler costs this connection only.
 func (c *conn) run(now time.Time) {
 	defer c.recovered()
-	if c.sess.killed.Load() {
-		return // by another loop, which has answered its client already; ours closes the connection presently
-	}
 	n := int64(0)
 	for c.mayRun() {
 		args, ok, err := c.in.next(c.authed)

@@ -83,3 +83,16 @@ func socketServer(t testing.TB, o Options) (*Server, string) {
 	s := New((*bridge.Bridge)(nil), o)
 	return s, serve(t, s)
 }
+
+// A client that is killed while commands of it wait is not ready for them: the portable loop once went round for ever.
+func TestAKilledClientIsNotReady(t *testing.T) {
+	c := newConn(New(nil, Options{}), nil, 1, "", "", time.Unix(1, 0))
+	c.in.feed([]byte("PING\r\n"))
+	if !c.ready() {
+		t.Fatal("a command waits, but the connection is not ready")
+	}
+	c.sess.killed.Store(true)
+	if c.ready() {
+		t.Error("a killed connection is ready")
+	}
+}
