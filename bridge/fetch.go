@@ -1,8 +1,6 @@
 package bridge
 
 import (
-	"errors"
-
 	"weir/engine"
 )
 
@@ -110,6 +108,3 @@ func (l *logs) encode(t *Topic, run *engine.Run, from int64) ([]byte, error) {
 	}
 	return l.o.Codec.Encode(nil, from, run.To, LeaderEpoch, records)
 }
-
-// IsOutside says that an error means an offset outside the log.
-func IsOutside(err error) bool { return errors.Is(err, engine.ErrOffsetRange) }

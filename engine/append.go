@@ -16,8 +16,6 @@ const (
 // The ID and time indexes get a row about every so many offsets.
 const indexSpacing = 64
 
-func putUint64(b []byte, v uint64) { binary.BigEndian.PutUint64(b, v) }
-
 // Append adds one entry in the native form. ErrIDTooSmall, ErrIDZero, ErrIDExhausted.
 func (t *Turn) Append(no StreamNo, a AppendArgs) (Appended, error) {
 	st, r, err := t.write(no)
@@ -206,7 +204,7 @@ func (t *Turn) AppendBatch(no StreamNo, a BatchArgs) (Appended, error) {
 		st.closeBlock(r)
 	}
 	base := st.row.Next
-	putUint64(a.Data, uint64(base))
+	binary.BigEndian.PutUint64(a.Data, uint64(base))
 	binary.BigEndian.PutUint32(a.Data[12:], uint32(st.row.LeaderEpoch))
 	stride := st.row.Modulus
 	b := &tailBlock{stream: st, Block: Block{

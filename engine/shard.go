@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync"
 
 	"weir/storage"
@@ -46,12 +44,12 @@ func openShard(ctx context.Context, e *Engine, id storage.ShardID) (*shard, erro
 	case errors.Is(err, storage.ErrNotFound):
 	case err != nil:
 		return nil, err
-	case len(val) != 8:
-		release()
-		return nil, fmt.Errorf("next stream row: %w", storage.ErrCorrupt)
 	default:
-		s.nextStream = binary.BigEndian.Uint64(val)
+		s.nextStream, err = storage.ParseNextStream(val)
 		release()
+		if err != nil {
+			return nil, err
+		}
 	}
 	return s, s.indexGroups(v)
 }

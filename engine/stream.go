@@ -94,9 +94,7 @@ func (t *Turn) Create(key []byte) (StreamNo, error) {
 	t.join(r)
 	no := StreamNo(uint64(s.id)<<48 | s.nextStream)
 	s.nextStream++
-	var next [8]byte
-	putUint64(next[:], s.nextStream)
-	if err := r.batch.Set(storage.NextStreamKey(s.id), next[:]); err != nil {
+	if err := r.batch.Set(storage.NextStreamKey(s.id), storage.AppendNextStream(nil, s.nextStream)); err != nil {
 		return 0, err
 	}
 	st := newStream(s, no)

@@ -212,7 +212,7 @@ func (s *stream) sweep(r *round) error {
 		}
 	}
 	s.dropTailBelow(to)
-	s.overlaySwept(r, to)
+	s.overlaySwept(to)
 	lower, upper := storage.BlocksRange(s.no, 0, to)
 	if err := r.batch.DeleteRange(lower, upper); err != nil {
 		return err
@@ -271,7 +271,7 @@ func (s *stream) dropTailBelow(to int64) {
 }
 
 // overlaySwept keeps marks and removals of swept blocks from speaking once the range is gone.
-func (s *stream) overlaySwept(_ *round, to int64) {
+func (s *stream) overlaySwept(to int64) {
 	for base := range s.over {
 		if base < to {
 			delete(s.over, base)

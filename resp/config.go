@@ -31,7 +31,7 @@ func (s *settings) init(o Options) {
 	s.requirePass.Store(&o.RequirePass)
 }
 
-// nodeEntries is stream-node-max-entries as trimming wants it: at least 1.
+// nodeEntries is stream-node-max-entries as trimming wants it: 0 means that nodes have no such limit.
 func (c *call) nodeEntries() int64 {
 	if n := c.srv.conf.nodeEntries.Load(); n > 0 {
 		return n

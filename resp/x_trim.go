@@ -93,9 +93,9 @@ func (o *trimOption) check(c *call, mustTrim bool) string {
 	if !o.args.Approx {
 		return ""
 	}
-	o.args.NodeEntries = max(c.srv.conf.nodeEntries.Load(), 1)
+	o.args.NodeEntries = c.nodeEntries()
 	if !o.hasLimit {
-		o.args.Limit = defaultTrimLimit(o.args.NodeEntries)
+		o.args.Limit = defaultTrimLimit(c.srv.conf.nodeEntries.Load())
 	}
 	return ""
 }
