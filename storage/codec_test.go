@@ -36,6 +36,7 @@ func everyKey() map[string]Key {
 		string(BlockKey(n1, math.MaxInt64)):      k(KindBlock, Key{Offset: math.MaxInt64}),
 		string(MarksKey(n1, 0)):                  k(KindMarks, Key{}),
 		string(StoreKey()):                       {Shard: 0xFFFF, Kind: KindStore},
+		string(FloorKey()):                       {Shard: 0xFFFF, Kind: KindFloor},
 	}
 }
 

@@ -51,6 +51,8 @@ func rebuild(k Key) []byte {
 		return BlockKey(n, k.Offset)
 	case KindMarks:
 		return MarksKey(n, k.Offset)
+	case KindFloor:
+		return FloorKey()
 	}
 	return StoreKey()
 }

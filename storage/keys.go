@@ -52,6 +52,7 @@ const (
 	KindBlock
 	KindMarks
 	KindStore
+	KindFloor
 )
 
 // String names the kind, for reports.
@@ -61,7 +62,7 @@ func (k KeyKind) String() string {
 		KindStream: "stream", KindConsumer: "consumer", KindGroup: "group",
 		KindPending: "pending", KindProducer: "producer", KindTime: "time-index",
 		KindGhost: "ghost", KindID: "id-index", KindBlock: "block", KindMarks: "marks",
-		KindStore: "store",
+		KindStore: "store", KindFloor: "floor",
 	}
 	if int(k) < len(names) && names[k] != "" {
 		return names[k]
@@ -86,6 +87,7 @@ type Key struct {
 // The bytes that tell rows apart. tag* follow the shard, sub* the stream number.
 const (
 	tagPosition   = 0x00
+	tagFloor      = 'L'
 	tagStore      = 'M'
 	tagNextStream = 'N'
 	tagRecord     = 'R'
@@ -142,6 +144,10 @@ func NextStreamKey(s ShardID) []byte { return append(appendShard(nil, s), tagNex
 
 // StoreKey is the key of the store row, outside every shard.
 func StoreKey() []byte { return append(appendShard(nil, storeShard), tagStore) }
+
+// FloorKey is the key of the row that says where a replay of the log begins, outside every
+// shard. Pebble's store has it.
+func FloorKey() []byte { return append(appendShard(nil, storeShard), tagFloor) }
 
 // ShardRange spans every row of a shard.
 func ShardRange(s ShardID) (lower, upper []byte) {
@@ -220,6 +226,11 @@ func IDKey(n StreamNo, id ID) []byte {
 // BlockKey is the key of the block whose first entry has offset base.
 func BlockKey(n StreamNo, base int64) []byte {
 	return append(appendOrdered(appendSub(n, subBlock, 9), base), blockBody)
+}
+
+// isBlockKey reports whether a key is a block's.
+func isBlockKey(key []byte) bool {
+	return len(key) == streamKeyLen+1+9 && key[2] == tagStream && key[streamKeyLen] == subBlock && key[len(key)-1] == blockBody
 }
 
 // MarksKey is the key of the deletion marks of the block at base.
@@ -302,6 +313,9 @@ func ParseKey(key []byte) (Key, error) {
 	switch {
 	case k.Shard == storeShard && key[2] == tagStore && len(rest) == 0:
 		k.Kind = KindStore
+		return k, nil
+	case k.Shard == storeShard && key[2] == tagFloor && len(rest) == 0:
+		k.Kind = KindFloor
 		return k, nil
 	case k.Shard >= maxPlainShard:
 		return Key{}, badKey(key)

@@ -19,7 +19,6 @@ var errDisk = errors.New("the disk is full")
 // failOn makes every operation of a kind on files with a suffix fail once armed.
 type failOn struct {
 	kind   errorfs.OpKind
-	early  bool // before any log is reused: errorfs does not see into those
 	suffix string
 	armed  atomic.Bool
 	hits   atomic.Int64
@@ -38,15 +37,12 @@ func (f *failOn) inject(op errorfs.Op) error {
 // acked.
 func TestAFailingDiskStopsWritesAndNothingElse(t *testing.T) {
 	for _, c := range []*failOn{
-		{kind: errorfs.OpFileWrite, suffix: ".log", early: true},
-		{kind: errorfs.OpFileSyncData, suffix: ".log", early: true},
-		{kind: errorfs.OpCreate, suffix: ".log", early: true},
-		{kind: errorfs.OpReuseForWrite, suffix: ".log"},
+		{kind: errorfs.OpFileWrite, suffix: logSuffix},
+		{kind: errorfs.OpFileSyncData, suffix: logSuffix},
+		{kind: errorfs.OpCreate, suffix: logSuffix},
 		{kind: errorfs.OpFileWrite, suffix: ".sst"},
 		{kind: errorfs.OpFileSyncData, suffix: ".sst"},
 		{kind: errorfs.OpCreate, suffix: ".sst"},
-		{kind: errorfs.OpFileWrite, suffix: ".blob"},
-		{kind: errorfs.OpCreate, suffix: ".blob"},
 		{kind: errorfs.OpFileWrite, suffix: "MANIFEST"},
 		{kind: errorfs.OpFileSync, suffix: "MANIFEST"},
 		{kind: errorfs.OpFileSync, suffix: "data"}, // the directory, among others
@@ -58,7 +54,7 @@ func TestAFailingDiskStopsWritesAndNothingElse(t *testing.T) {
 
 func failingDisk(t *testing.T, c *failOn) {
 	mem := vfs.NewCrashableMem()
-	s, err := OpenPebble("data", Options{Shards: 4, fs: errorfs.Wrap(mem, errorfs.InjectorFunc(c.inject)), MemtableBytes: 256 << 10})
+	s, err := OpenPebble("data", Options{Shards: 4, fs: errorfs.Wrap(mem, errorfs.InjectorFunc(c.inject)), MemtableBytes: 64 << 10, segment: 128 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +86,8 @@ func failingDisk(t *testing.T, c *failOn) {
 			durable[i].Store(pos.Seq)
 		}
 	}
-	warm := uint64(300) // enough for rotations, so that a log can be reused
-	if c.early {
-		warm = 10
-	}
 	for i := range writers {
-		if err := write(i, func(seq uint64) bool { return seq >= warm }); err != nil {
+		if err := write(i, func(seq uint64) bool { return seq >= 300 }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +178,7 @@ func checkReopened(t *testing.T, mem *vfs.MemFS, acked, durable []atomic.Uint64)
 
 // A damaged table: the read that meets it fails, writes stop, other rows are read on.
 func TestADamagedTableStopsWrites(t *testing.T) {
-	for _, kind := range []string{".sst", ".blob"} {
+	for _, kind := range []string{".sst", logSuffix} {
 		mem := vfs.NewMem()
 		s := openMemPebble(t, mem)
 		w := lead(t, s, 1)
@@ -253,7 +245,11 @@ func damage(t *testing.T, fs vfs.FS, suffix string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.WriteAt([]byte("damage"), 40)
+		at := int64(40)
+		if info, err := f.Stat(); err == nil && suffix == logSuffix {
+			at = info.Size() / 2
+		}
+		f.WriteAt([]byte("damage"), at)
 		f.Close()
 		bent++
 	}

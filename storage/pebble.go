@@ -2,17 +2,18 @@ package storage
 
 // The store on Pebble: one database for all shards, one log, one sequence of commits.
 //
-//	Writer.Commit ─► pebble.Batch + position row ─► Apply(Sync) ─► log in the OS, memtable
-//	                                                   (pebble_disk.go makes Sync mean that)
-//	Writer.Durable ─► syncer: one fdatasync for everybody (pebble_sync.go)
+//	Writer.Commit ─► rows + position row ─► log (pebble_log.go): the OS has it ─► Pebble's memtable
+//	                 large blocks ────────────┘ and it is their home
+//	Writer.Durable ─► syncer: one fsync for everybody (pebble_sync.go)
+//	View ─► Pebble's snapshot, references read from their segments (pebble_read.go)
+//	janitor ─► floors, flushes, removes and moves segments (pebble_space.go)
 //
 // Why one database and not one per shard? Sixteen logs would be sixteen fsyncs, and
 // sixteen memtables; and MULTI across shards could not be one batch.
 //
-// A view taken while a commit is under way may show it before Commit returns:
-// Pebble publishes a batch when it is in the memtable, and only then waits for the
-// log. Who must not see what is not answered yet bounds his reads (the engine does,
-// by the offsets it has published).
+// A view taken while a commit is under way may show it before Commit returns. Who must not
+// see what is not answered yet bounds his reads (the engine does, by the offsets it has
+// published).
 
 import (
 	"context"
@@ -20,6 +21,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -49,6 +51,7 @@ type Options struct {
 	fs          vfs.FS // of tests; nil means the real one
 	maxBatch    int    // of tests; 0 means MaxBatchBytes
 	importTable uint64 // of tests; 0 means importTableBytes
+	segment     int64  // of tests; 0 means segmentBytes
 }
 
 // pebbleStore. Locks, in order: gate (read by everything that touches db, written by
@@ -59,6 +62,8 @@ type pebbleStore struct {
 	disk   *diskFS
 	latch  *latch
 	sync   *syncer
+	wal    *segLog
+	space  *janitor
 	shards []*pebbleShard
 	id     [16]byte
 	dir    string
@@ -72,12 +77,14 @@ type pebbleStore struct {
 	views   sync.WaitGroup // open views; added to under gate
 	nviews  atomic.Int64
 	batches sync.Pool // *pebbleBatch
-	commits atomic.Uint64
-	stalls  stallMeter
+
+	segments segmentTable
+	commits  atomic.Uint64
+	stalls   stallMeter
 }
 
 // storeVersion is the version of everything FORMAT.md describes.
-const storeVersion = 1
+const storeVersion = 2
 
 // OpenPebble opens the store in a directory, creating it if there is none. It fails
 // with ErrLocked when another process (or this one) has it open, with ErrFormat when
@@ -116,15 +123,14 @@ func openPebble(dir string, opts Options) (*pebbleStore, error) {
 // open does what needs the lock. On an error the caller releases what was opened.
 func (s *pebbleStore) open() error {
 	s.latch = &latch{told: func(err error) { s.log.Error("storage: writes stopped", "cause", err) }}
-	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{}), spare: vfs.NewMem()}
-	cut, err := cutTornLog(s.opts.fs, s.dir)
-	if err != nil {
-		return fmt.Errorf("read the newest log: %w", err)
+	s.space = newJanitor(s)
+	s.wal = &segLog{
+		fs: s.opts.fs, dir: s.dir, latch: s.latch, table: &s.segments, limit: s.opts.segment, next: 1,
+		kick: func() { s.sync.ask() }, tend: s.space.wake,
 	}
-	if cut > 0 {
-		s.log.Warn("storage: the log had a torn end, as a loss of power leaves it; cut", "bytes", cut, "kept as", tornName)
-	}
-	mark, err := readMark(s.opts.fs, s.dir)
+	s.wal.quiet.L = &s.wal.mu
+	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{}), spare: vfs.NewMem(), beforeFlush: s.wal.syncAll}
+	promised, err := readMark(s.opts.fs, s.dir)
 	if err != nil {
 		return err
 	}
@@ -149,26 +155,29 @@ func (s *pebbleStore) open() error {
 		}
 		s.shards = append(s.shards, sh)
 	}
-	if err := lostPromise(mark, s.shards); err != nil {
+	if err := s.openLog(promised); err != nil {
+		return err
+	}
+	if err := lostPromise(promised, s.shards); err != nil {
 		return err
 	}
 	return s.start()
 }
 
-// start puts the syncer to work; what was recovered is made durable first, so that
-// a reader of a recovered entry never loses it again.
+// start puts the syncer and the janitor to work; what was recovered is made durable first, so
+// that a reader of a recovered entry never loses it again.
 func (s *pebbleStore) start() error {
 	file, err := openMark(s.disk, s.dir)
 	if err != nil {
 		return err
 	}
-	s.sync = &syncer{disk: s.disk, shards: s.shards, mark: file, onSync: s.opts.OnSync}
+	s.sync = &syncer{log: s.wal, shards: s.shards, mark: file, onSync: s.opts.OnSync}
 	s.sync.idle.L = &s.sync.mu
 	if err := s.sync.syncOnce(); err != nil {
 		return err
 	}
-	s.disk.kick = func() { s.sync.ask() }
 	s.disk.running.Store(true)
+	s.space.start()
 	return nil
 }
 
@@ -254,10 +263,10 @@ func (s *pebbleStore) createStoreRow() (int, error) {
 	}
 	rand.Read(s.id[:]) // never fails
 	row := binary.BigEndian.AppendUint16([]byte{storeVersion}, uint16(s.opts.Shards))
-	if err := s.db.Set(StoreKey(), append(row, s.id[:]...), pebble.Sync); err != nil {
+	if err := s.db.Set(StoreKey(), append(row, s.id[:]...), pebble.NoSync); err != nil {
 		return 0, err
 	}
-	return s.opts.Shards, s.latch.err()
+	return s.opts.Shards, errors.Join(s.db.Flush(), s.latch.err())
 }
 
 func (s *pebbleStore) Layout() Layout      { return Layout{Shards: len(s.shards)} }
@@ -339,7 +348,7 @@ func (s *pebbleStore) CommitTogether(_ context.Context, batches []Batch) ([]Pos,
 // consumes them.
 func (s *pebbleStore) apply(batches ...*pebbleBatch) ([]Pos, error) {
 	at := make([]Pos, len(batches))
-	var all *pebble.Batch
+	var all *pebbleBatch // the first that is not empty, and what was added to it
 	for i, b := range batches {
 		if at[i] = b.writer.shard.pos(); b.Empty() {
 			continue
@@ -347,8 +356,8 @@ func (s *pebbleStore) apply(batches ...*pebbleBatch) ([]Pos, error) {
 		at[i].Seq++
 		b.addPosition(at[i])
 		if all == nil {
-			all = b.ops
-		} else if err := all.Apply(b.ops, nil); err != nil {
+			all = b
+		} else if err := all.add(b); err != nil {
 			return nil, fmt.Errorf("storage: merge batches: %w", err)
 		}
 	}
@@ -364,20 +373,33 @@ func (s *pebbleStore) apply(batches ...*pebbleBatch) ([]Pos, error) {
 	return at, nil
 }
 
-// applyOne hands a batch to Pebble; nil means that the OS has it.
-func (s *pebbleStore) applyOne(b *pebble.Batch) error {
+// applyOne writes a batch to the log and hands its rows to Pebble; nil means that the OS has it.
+func (s *pebbleStore) applyOne(b *pebbleBatch) error {
 	var began time.Time
 	if s.opts.OnCommit != nil {
 		began = time.Now()
 	}
-	if err := s.db.Apply(b, pebble.Sync); err != nil {
-		s.latch.set(fmt.Errorf("commit: %w", err))
+	for i, heads := 0, b.heads; i < len(b.values); i++ {
+		v := &b.values[i]
+		v.sum = crc32.Update(crc32.Checksum(heads[:v.head], castagnoli), castagnoli, v.tail)
+		heads = heads[v.head:]
 	}
-	// Also when Pebble saw no error: the disk below it hides its own (pebble_disk.go).
-	if err := s.latch.err(); err != nil {
+	g, err := s.wal.append(&write{rows: b.ops.Repr(), places: b.places, values: b.values, heads: b.heads})
+	if err == nil {
+		if err = s.db.Apply(b.ops, pebble.NoSync); err != nil {
+			s.latch.set(fmt.Errorf("commit: %w", err))
+		}
+		s.wal.applied(g)
+		// Also when Pebble saw no error: the disk below it hides its own (pebble_disk.go).
+		err = s.latch.err()
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	s.commits.Add(1)
+	if b.frees {
+		s.space.freed()
+	}
 	if s.opts.OnCommit != nil {
 		s.opts.OnCommit(time.Since(began))
 	}
@@ -407,22 +429,26 @@ func (s *pebbleStore) Close(ctx context.Context) error {
 		return nil
 	}
 	s.gone = true
+	s.space.stop()
+	if !s.latch.on() {
+		s.sync.ask()
+	}
 	s.sync.rest()
 	return errors.Join(s.release(), s.latch.err())
 }
 
-// release closes whatever is open.
+// release closes whatever is open. Pebble's memtables are not flushed: the next opening takes
+// them from the log, as after a crash.
 func (s *pebbleStore) release() error {
 	var err error
 	if s.db != nil {
 		close(s.disk.closing)
 		err = s.db.Close()
 	}
+	if s.wal != nil {
+		err = errors.Join(err, s.wal.close())
+	}
 	if s.sync != nil {
-		// Closing the log synced it.
-		if !s.latch.on() && err == nil {
-			err = s.sync.syncOnce()
-		}
 		err = errors.Join(err, s.sync.mark.file.Close())
 	}
 	return errors.Join(err, s.lock.Close())

@@ -1,25 +1,12 @@
 package storage
 
-// The file system under Pebble. It does two things that Pebble does not:
-//
-// Logs are written, not fsynced. Every commit is a Pebble "sync" commit, so that
-// the log is handed to the OS before the commit returns; the fsync that Pebble
-// asks for is swallowed here, and done by the syncer when Durable asks. All other
-// files (tables, blobs, MANIFEST, markers, OPTIONS, directories) sync for real, and
-// so does a log when it is closed: Pebble takes every log but the newest for
-// complete, so a log must be safe before its successor is written. What is left to
-// sync then is small, because the syncer runs by itself each logSyncBytes.
-//
-//	commit ─► log.Write ─► OS            Durable ─► syncer ─► fdatasync of the open log
-//	              └─ Sync: swallowed                          └► weir.durable: what is safe now
-//
-// Why not Pebble's NoSync commits? They keep up to 32 KiB of the newest log in the
-// process's memory: acked writes die with the process.
+// The file system under Pebble: tables, MANIFEST, markers, OPTIONS, directories. The log is not among
+// them (pebble_log.go), but is fsynced before the first table of a flush is begun.
 //
 // After the first failed write nothing more reaches the disk (the latch). Pebble
-// panics, or exits, or retries for ever when its log or MANIFEST fails, and none of
+// panics, or exits, or retries for ever when its MANIFEST fails, and none of
 // the three may happen in a server that still answers reads. So from that moment
-// every write, sync, rename and removal of logs, MANIFEST and directories pretends
+// every write, sync, rename and removal of MANIFEST and directories pretends
 // to have worked, while the disk stays as the failure left it; commits are refused
 // by the store, and a reopening finds all that was there. Tables are different, since
 // Pebble reads them back. One that is being written goes on in memory (spare), with what
@@ -35,18 +22,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
-
-// logSyncBytes is how much of the log may wait for an fsync before the syncer
-// runs unasked: it bounds the stall of a commit that meets a log rotation.
-const logSyncBytes = 8 << 20
 
 // latch keeps the first failure of a store.
 type latch struct {
@@ -78,13 +59,11 @@ type diskFS struct {
 	latch   *latch
 	running atomic.Bool
 	closing chan struct{}
-	kick    func()     // asks for an fsync of the logs, without waiting
 	spare   *vfs.MemFS // tables flushed after the latch
-	mu      sync.Mutex
-	logs    []*logFile // open logs, oldest first; owned by mu
+	// beforeFlush makes the log durable.
+	beforeFlush func() error
 }
 
-func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
 func isTable(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
@@ -141,6 +120,10 @@ func (d *diskFS) spared(name string) bool {
 
 // create is what Create, ReuseForWrite and OpenReadWrite have in common.
 func (d *diskFS) create(op, name string, c vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
+	if c == flushCategory && d.beforeFlush != nil {
+		// What the tables of this flush refer to was logged before the flush began. A failure has latched.
+		_ = d.beforeFlush()
+	}
 	if d.frozen() {
 		return d.createFrozen(name, c)
 	}
@@ -151,14 +134,7 @@ func (d *diskFS) create(op, name string, c vfs.DiskWriteCategory, open func() (v
 		}
 		return nil, err
 	}
-	if !isLog(name) {
-		return &diskFile{File: f, disk: d, name: name, category: c}, nil
-	}
-	lf := &logFile{File: f, disk: d, name: name}
-	d.mu.Lock()
-	d.logs = append(d.logs, lf)
-	d.mu.Unlock()
-	return lf, nil
+	return &diskFile{File: f, disk: d, name: name, category: c}, nil
 }
 
 func (d *diskFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -240,22 +216,7 @@ func (d *diskFS) RemoveAll(name string) error {
 
 func (d *diskFS) Unwrap() vfs.FS { return d.FS }
 
-// openLogs returns the open logs, oldest first.
-func (d *diskFS) openLogs(dst []*logFile) []*logFile {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append(dst[:0], d.logs...)
-}
-
-func (d *diskFS) forget(f *logFile) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if i := slices.Index(d.logs, f); i >= 0 {
-		d.logs = slices.Delete(d.logs, i, i+1)
-	}
-}
-
-// diskFile is any file but a log: every failure latches. Pebble uses one from one
+// diskFile is an open file: every failure latches. Pebble uses one from one
 // goroutine at a time.
 type diskFile struct {
 	vfs.File
@@ -377,85 +338,6 @@ func (f *diskFile) ReadAt(p []byte, off int64) (int, error) {
 		f.disk.failed("read", f.name, err)
 	}
 	return n, err
-}
-
-// logFile is a write-ahead log. Pebble's flusher writes and closes it; the syncer
-// syncs it. mu keeps the descriptor open while it is being synced; writes do not
-// take it, so commits go on during an fsync.
-type logFile struct {
-	vfs.File
-	disk    *diskFS
-	name    string
-	mu      sync.Mutex
-	closed  bool         // owned by mu
-	dirty   atomic.Bool  // written since the last sync began
-	pending atomic.Int64 // bytes written since the last sync began
-}
-
-func (f *logFile) Write(p []byte) (int, error) {
-	if f.disk.frozen() {
-		return len(p), nil
-	}
-	if n, err := f.File.Write(p); err != nil {
-		// What is half written stays: recovery takes it for the torn end of the log.
-		if !f.disk.failed("write", f.name, err) {
-			return n, err
-		}
-		return len(p), nil
-	}
-	// After the write, so that a sync which finds it clean has nothing to miss.
-	f.dirty.Store(true)
-	was := f.pending.Add(int64(len(p))) - int64(len(p))
-	if was < logSyncBytes && was+int64(len(p)) >= logSyncBytes && f.disk.kick != nil {
-		f.disk.kick()
-	}
-	return len(p), nil
-}
-
-func (f *logFile) Sync() error                { return nil }
-func (f *logFile) SyncData() error            { return nil }
-func (f *logFile) SyncTo(int64) (bool, error) { return false, nil }
-
-// syncNow makes everything written so far durable; a closed log is so already. It
-// tells whether there was anything to do.
-func (f *logFile) syncNow() (did bool, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.syncLocked()
-}
-
-func (f *logFile) syncLocked() (did bool, err error) {
-	if f.disk.frozen() {
-		return false, f.disk.latch.err()
-	}
-	if f.closed || !f.dirty.Swap(false) {
-		return false, nil
-	}
-	f.pending.Store(0)
-	if err := f.File.SyncData(); err != nil {
-		// A failed fsync may have dropped the dirty pages: asking again would lie.
-		f.dirty.Store(true)
-		if f.disk.failed("sync", f.name, err) {
-			return true, f.disk.latch.err()
-		}
-		return true, err
-	}
-	return true, nil
-}
-
-// Close syncs first. It stays in openLogs until it is safe, so that a Durable which
-// comes meanwhile waits for mu and thereby for this sync.
-func (f *logFile) Close() error {
-	f.mu.Lock()
-	_, err := f.syncLocked()
-	f.closed = true
-	closeErr := f.File.Close()
-	f.mu.Unlock()
-	f.disk.forget(f)
-	if f.disk.running.Load() {
-		return nil // latched if it failed
-	}
-	return errors.Join(err, closeErr)
 }
 
 // sinkFile swallows what a latched store would have written.

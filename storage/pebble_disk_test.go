@@ -8,12 +8,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A table that is being written when the store latches goes on in memory: Pebble's blob writer panics when its last
+// A table that is being written when the store latches goes on in memory: Pebble would retry or panic when its last
 // write, sync or close fails, and it reads the table back.
 func TestATableBeingWrittenAtTheLatchGoesOnInMemory(t *testing.T) {
 	d := &diskFS{FS: vfs.NewMem(), latch: &latch{}, spare: vfs.NewMem(), closing: make(chan struct{})}
 	d.running.Store(true)
-	f, err := d.Create("000001.blob", flushCategory)
+	f, err := d.Create("000001.sst", flushCategory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestATableBeingWrittenAtTheLatchGoesOnInMemory(t *testing.T) {
 	}
 	for name, fs := range map[string]vfs.FS{"what Pebble reads": d, "the disk": d.FS} {
 		want := map[string]string{"what Pebble reads": "on disk, in memory", "the disk": "on disk, "}[name]
-		g, err := fs.Open("000001.blob")
+		g, err := fs.Open("000001.sst")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,9 @@ type importTables struct {
 	limit uint64
 	paths []string
 	w     *sstable.Writer // being written; nil before the first row
+	home  homeWriter      // of the blocks
 	start []byte          // where its range delete begins
+	taken bool            // the tables may be the store's
 }
 
 // add takes the next row.
@@ -45,6 +47,13 @@ func (t *importTables) add(key, value []byte) error {
 		if err := t.cut(key); err != nil {
 			return err
 		}
+	}
+	if len(value) > 0 && goesToBulk(key, len(value), value[0]) {
+		ref, err := t.home.add(value)
+		if err != nil {
+			return err
+		}
+		value = ref.append(nil)
 	}
 	return t.w.Set(key, value)
 }
@@ -82,6 +91,9 @@ func (t *importTables) end(upper []byte) error {
 
 // finish ends the last table; an export without rows is one that only deletes.
 func (t *importTables) finish() error {
+	if err := t.home.finish(); err != nil {
+		return err
+	}
 	if t.w == nil {
 		if err := t.cut(nil); err != nil {
 			return err
@@ -99,6 +111,10 @@ func (t *importTables) drop() {
 	for _, p := range t.paths {
 		t.store.disk.Remove(p) // gone already when it was taken in
 	}
+	if !t.taken {
+		t.home.drop()
+	}
+	t.home.end()
 }
 
 // dropImports removes the tables of an import that a crash interrupted.
@@ -128,7 +144,7 @@ func (sh *pebbleShard) Import(ctx context.Context, r io.Reader) (Pos, error) {
 	}
 	sh.importing.Lock() // two imports would write the same files
 	defer sh.importing.Unlock()
-	t := &importTables{store: s, id: sh.id, limit: s.opts.importTable}
+	t := &importTables{store: s, id: sh.id, limit: s.opts.importTable, home: homeWriter{s: s}}
 	defer t.drop()
 	pos, err := importShard(ctx, sh.id, r, t.add)
 	if err != nil {
@@ -137,11 +153,11 @@ func (sh *pebbleShard) Import(ctx context.Context, r io.Reader) (Pos, error) {
 	if err := t.finish(); err != nil {
 		return Pos{}, fmt.Errorf("storage: import of shard %d: %w", sh.id, err)
 	}
-	return pos, sh.replace(ctx, t.paths, pos)
+	return pos, sh.replace(ctx, t, pos)
 }
 
 // replace puts tables in the place of the shard's rows.
-func (sh *pebbleShard) replace(ctx context.Context, paths []string, pos Pos) error {
+func (sh *pebbleShard) replace(ctx context.Context, t *importTables, pos Pos) error {
 	s := sh.store
 	sh.lead() // whoever wrote before knows other rows
 	sh.mu.Lock()
@@ -153,7 +169,13 @@ func (sh *pebbleShard) replace(ctx context.Context, paths []string, pos Pos) err
 		sh.seq.Store(old)
 		return err
 	}
-	if err := s.db.Ingest(ctx, paths); err != nil {
+	// No record of the old shard may be replayed over the new one.
+	if err := s.passLog(); err != nil {
+		sh.seq.Store(old)
+		return fmt.Errorf("storage: import of shard %d: %w", sh.id, err)
+	}
+	t.taken = true
+	if err := s.db.Ingest(ctx, t.paths); err != nil {
 		sh.seq.Store(old)
 		return errors.Join(fmt.Errorf("storage: import of shard %d: %w", sh.id, err), s.latch.err())
 	}
@@ -162,5 +184,20 @@ func (sh *pebbleShard) replace(ctx context.Context, paths []string, pos Pos) err
 	if err := s.latch.err(); err != nil {
 		return err
 	}
+	s.space.freed()
 	return s.sync.wait(ctx)
+}
+
+// passLog flushes everything that was committed before, so that a replay begins behind it.
+func (s *pebbleStore) passLog() error {
+	number, err := s.wal.seal()
+	if err != nil {
+		return err
+	}
+	// Commits of other shards may be between the log and the memtable.
+	s.wal.awaitFloor(number)
+	if err := s.space.raiseFloor(number); err != nil {
+		return err
+	}
+	return errors.Join(s.db.Flush(), s.latch.err())
 }

@@ -11,6 +11,7 @@ import (
 type pebbleView struct {
 	store *pebbleStore
 	snap  *pebble.Snapshot
+	epoch int // what it may refer to stays until it is closed; see janitor
 }
 
 func (sh *pebbleShard) View() (View, error) {
@@ -21,12 +22,20 @@ func (sh *pebbleShard) View() (View, error) {
 	defer s.leave()
 	s.views.Add(1)
 	s.nviews.Add(1)
-	return &pebbleView{store: s, snap: s.db.NewSnapshot()}, nil
+	epoch := s.space.enter() // before the snapshot
+	return &pebbleView{store: s, snap: s.db.NewSnapshot(), epoch: epoch}, nil
 }
 
 func (v *pebbleView) Get(key []byte) ([]byte, func(), error) {
 	value, closer, err := v.snap.Get(key)
 	if err == nil {
+		if ref, is := referenceAt(key, value); is {
+			closer.Close()
+			if value, err = v.store.readValue(nil, ref); err != nil {
+				return nil, nil, err
+			}
+			return value, func() {}, nil
+		}
 		return value, func() { closer.Close() }, nil
 	}
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -35,10 +44,27 @@ func (v *pebbleView) Get(key []byte) ([]byte, func(), error) {
 	return nil, nil, v.store.readFailed(err)
 }
 
+// referenceAt is the reference that stands under a key, if one does.
+func referenceAt(key, value []byte) (reference, bool) {
+	if !isBlockKey(key) {
+		return reference{}, false
+	}
+	return parseReference(value)
+}
+
+// readValue reads what a reference says. Any failure latches: a disk that cannot be read is not to be written.
+func (s *pebbleStore) readValue(dst []byte, ref reference) ([]byte, error) {
+	v, err := s.segments.read(dst, ref)
+	if err != nil {
+		s.latch.set(err)
+		return nil, err
+	}
+	return v, nil
+}
+
 // readFailed latches damage: a store that cannot be read is not to be written.
 func (s *pebbleStore) readFailed(err error) error {
-	if pebble.IsCorruptionError(err) {
-		err = asCorrupt(err)
+	if err = asCorrupt(err); errors.Is(err, ErrCorrupt) {
 		s.latch.set(err)
 	}
 	return err
@@ -58,6 +84,7 @@ func (v *pebbleView) Close() error {
 	}
 	err := v.snap.Close()
 	v.snap = nil
+	v.store.space.leave(v.epoch)
 	v.store.nviews.Add(-1)
 	v.store.views.Done()
 	return err
@@ -66,7 +93,8 @@ func (v *pebbleView) Close() error {
 type pebbleIter struct {
 	it    *pebble.Iterator
 	store *pebbleStore
-	moved bool // it has been placed; before, Pebble leaves Prev undefined
+	moved bool   // it has been placed; before, Pebble leaves Prev undefined
+	buf   []byte // of the value last read from a segment
 }
 
 func (i *pebbleIter) SeekGE(key []byte) bool {
@@ -101,7 +129,12 @@ func (i *pebbleIter) Value() ([]byte, error) {
 	if err != nil {
 		return nil, i.store.readFailed(err)
 	}
-	return v, nil
+	ref, is := referenceAt(i.it.Key(), v)
+	if !is {
+		return v, nil
+	}
+	i.buf, err = i.store.readValue(i.buf[:0], ref)
+	return i.buf, err
 }
 
 func (i *pebbleIter) Error() error {

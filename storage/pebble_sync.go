@@ -18,7 +18,7 @@ import (
 )
 
 type syncer struct {
-	disk   *diskFS
+	log    *segLog
 	shards []*pebbleShard
 	mark   *durableMark
 	onSync func(time.Duration)
@@ -29,8 +29,7 @@ type syncer struct {
 	running bool       // a goroutine runs rounds; owned by mu
 	idle    sync.Cond  // running became false
 
-	logs []*logFile // scratch of the goroutine
-	seqs []uint64   // scratch of the goroutine
+	seqs []uint64 // scratch of the goroutine
 }
 
 type syncRound struct {
@@ -90,30 +89,20 @@ func (s *syncer) rest() {
 	}
 }
 
-// syncOnce fsyncs the open logs and notes what is durable thereby.
+// syncOnce fsyncs the log and notes what is durable thereby.
 func (s *syncer) syncOnce() error {
-	if err := s.disk.latch.err(); err != nil {
-		return err
-	}
 	var began time.Time
 	if s.onSync != nil {
 		began = time.Now()
 	}
-	// Before the logs: a batch committed later may be in the sync, and is not
-	// counted; a batch counted here is in a log that is open now, or was closed,
-	// and thereby synced, before.
+	// Before the log: a batch committed later may be in the sync, and is not counted.
 	s.seqs = s.seqs[:0]
 	for _, sh := range s.shards {
 		s.seqs = append(s.seqs, sh.seq.Load())
 	}
-	s.logs = s.disk.openLogs(s.logs)
-	did := false
-	for _, f := range s.logs {
-		d, err := f.syncNow()
-		if err != nil {
-			return err
-		}
-		did = did || d
+	segment, offset, did, err := s.log.sync()
+	if err != nil {
+		return err
 	}
 	for i, sh := range s.shards {
 		sh.synced.Store(s.seqs[i])
@@ -124,5 +113,5 @@ func (s *syncer) syncOnce() error {
 			s.onSync(time.Since(began))
 		}
 	}
-	return s.mark.write(s.seqs)
+	return s.mark.write(promise{segment, offset, s.seqs})
 }

@@ -35,23 +35,25 @@ func (o *Options) setDefaults() {
 	if o.importTable == 0 {
 		o.importTable = importTableBytes
 	}
+	if o.segment == 0 {
+		o.segment = segmentBytes
+	}
 	if o.fs == nil {
 		o.fs = vfs.Default
 	}
 }
 
-// newPebbleBatch comes from Pebble's pool. A buffer of up to 4 MiB stays with it: a
-// Kafka batch is often 1 MiB, which is where Pebble by default lets go.
-func newPebbleBatch(s *pebbleStore) *pebble.Batch {
-	return s.db.NewBatch(pebble.WithMaxRetainedSizeBytes(4 << 20))
-}
+// newPebbleBatch comes from Pebble's pool, with its buffer.
+func newPebbleBatch(s *pebbleStore) *pebble.Batch { return s.db.NewBatch() }
 
 func (s *pebbleStore) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
 		FS:     s.disk,
 		Lock:   s.lock,
 		Logger: pebbleLog{store: s},
-		// Newest that v2.1 writes; value separation needs it.
+		// The log is ours; see pebble_log.go.
+		DisableWAL: true,
+		// Newest that v2.1 writes.
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
 		// 32 MB is as fast as 64 or 128, with a stall of 0.2 s instead of 0.5 to
@@ -61,7 +63,7 @@ func (s *pebbleStore) pebbleOptions() *pebble.Options {
 		// only lengthen the stall when the disk does not keep up, and the memory.
 		MemTableStopWritesThreshold: 3,
 
-		// Blocks live in blob files, so level 0 holds keys and small rows: cheap to
+		// Blocks live in segments, so level 0 holds keys and small rows: cheap to
 		// compact, and what makes a scan slow when it piles up. Start early. Never hold
 		// writers back for it: the memtables do that already, and a commit that waits
 		// here on a failed disk (compactions parked, pebble_disk.go) would wait for ever.
@@ -75,30 +77,11 @@ func (s *pebbleStore) pebbleOptions() *pebble.Options {
 		// One compaction by default; more, up to half of the cores, when they fall behind.
 		CompactionConcurrencyRange: func() (int, int) { return 1, max(1, min(4, runtime.GOMAXPROCS(0)/2)) },
 
-		// The log is synced by the syncer; see pebble_disk.go.
-		WALBytesPerSync: 0,
 		// Lets the kernel start writing a table before its one fsync, so that this
 		// fsync does not starve the log's.
 		BytesPerSync: 1 << 20,
 
 		EventListener: s.events(),
-	}
-	// A block is written twice in its life (log, blob), and compaction moves its key
-	// only: 1.4 times the throughput at 16 KB, 0.6 times the CPU. Below about 1 KB a
-	// reference costs as much as it saves.
-	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
-		return pebble.ValueSeparationPolicy{
-			Enabled:     true,
-			MinimumSize: 1 << 10,
-			// A table may refer to many blob files: at 10 (Pebble's example) compactions
-			// copied the blocks of a dozen busy streams again and again, a sixth of all CPU.
-			// The blocks of one stream lie in order in each file, so a scan does not suffer.
-			MaxBlobReferenceDepth: 256,
-			// A trimmed prefix frees whole blob files; rewriting half dead ones is for
-			// what XDEL and short streams leave behind.
-			RewriteMinimumAge:  5 * time.Minute,
-			TargetGarbageRatio: 0.30,
-		}
 	}
 	// Kafka batches come compressed, and small entries sit in blocks of ours.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
@@ -125,6 +108,11 @@ func (s *pebbleStore) events() *pebble.EventListener {
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.latch.set(fmt.Errorf("%w: %s: %w", ErrCorrupt, info.Path, info.Details))
+		},
+		// Comes under Pebble's lock: look later.
+		FlushEnd: func(pebble.FlushInfo) {
+			s.space.flushed.Store(true)
+			s.space.wake()
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			s.stalls.count.Add(1)
@@ -164,11 +152,10 @@ func (s *pebbleStore) Metrics() Metrics {
 	}
 	defer s.leave()
 	m := s.db.Metrics()
-	// Pebble counts the log that is being written as large as it was when opened.
-	growth := max(m.WAL.Size, m.WAL.PhysicalSize) - m.WAL.PhysicalSize
+	segments := uint64(s.segments.bytes())
 	return Metrics{
-		DiskBytes:        m.DiskSpaceUsage() + growth,
-		LogBytes:         m.WAL.PhysicalSize + m.WAL.ObsoletePhysicalSize + growth,
+		DiskBytes:        m.DiskSpaceUsage() + segments,
+		LogBytes:         segments,
 		MemtableBytes:    m.MemTable.Size,
 		CacheBytes:       uint64(m.BlockCache.Size),
 		Level0Files:      m.Levels[0].TablesCount,

@@ -9,28 +9,33 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// pebbleBatch writes straight into Pebble's own encoding: what is handed to Commit
-// is what the log gets, without a copy. It comes from the store's pool and goes back
-// when it is committed or discarded.
+// pebbleBatch writes rows straight into Pebble's own encoding, which is also the log's, and keeps
+// large blocks beside it: where they lie is filled in when the log has given them their place. It
+// comes from the store's pool and goes back when it is committed or discarded.
 type pebbleBatch struct {
 	ops     *pebble.Batch
 	shard   ShardID
 	writer  *pebbleWriter
+	values  []bulkValue // in the order of their keys in ops
+	heads   []byte      // the beginnings of the values
+	bulk    int         // bytes of the values
+	places  []place     // what the commit makes; set by it
 	foreign bool
 	over    bool // something was refused as too large: the rest alone may not be committed
+	frees   bool // it may delete blocks
 }
 
 const pebbleBatchHeader = 12 // bytes of an empty pebble.Batch
 
 func (b *pebbleBatch) Shard() ShardID { return b.shard }
-func (b *pebbleBatch) Size() int      { return b.ops.Len() - pebbleBatchHeader }
+func (b *pebbleBatch) Size() int      { return b.ops.Len() - pebbleBatchHeader + b.bulk }
 func (b *pebbleBatch) Empty() bool    { return b.ops.Empty() }
 
 // fits refuses what would make the batch too large, before memory is spent on it.
 func (b *pebbleBatch) fits(more int) error {
-	if limit := b.writer.shard.store.opts.maxBatch; b.ops.Len()+more > limit {
+	if limit := b.writer.shard.store.opts.maxBatch; b.Size()+more > limit {
 		b.over = true
-		return fmt.Errorf("%w: %d bytes of %d", ErrTooLarge, b.ops.Len()+more, limit)
+		return fmt.Errorf("%w: %d bytes of %d", ErrTooLarge, b.Size()+more, limit)
 	}
 	return nil
 }
@@ -42,10 +47,47 @@ func (b *pebbleBatch) SetTwo(key, head, tail []byte) error {
 		return err
 	}
 	b.foreign = b.foreign || !inShard(b.shard, key)
+	if size := len(head) + len(tail); size > 0 && goesToBulk(key, size, firstOf(head, tail)) {
+		return b.setBulk(key, head, tail)
+	}
 	op := b.ops.SetDeferred(len(key), len(head)+len(tail))
 	copy(op.Key, key)
 	copy(op.Value[copy(op.Value, head):], tail)
 	return op.Finish()
+}
+
+func firstOf(head, tail []byte) byte {
+	if len(head) > 0 {
+		return head[0]
+	}
+	return tail[0]
+}
+
+// setBulk keeps a value for the bulk and reserves its reference.
+func (b *pebbleBatch) setBulk(key, head, tail []byte) error {
+	op := b.ops.SetDeferred(len(key), referenceLen)
+	copy(op.Key, key)
+	clear(op.Value)
+	b.heads = append(b.heads, head...)
+	b.values = append(b.values, bulkValue{at: b.ops.Len() - referenceLen, head: len(head), tail: tail})
+	b.bulk += len(head) + len(tail)
+	return op.Finish()
+}
+
+// add appends another batch's rows and values.
+func (b *pebbleBatch) add(o *pebbleBatch) error {
+	moved := b.ops.Len() - pebbleBatchHeader
+	if err := b.ops.Apply(o.ops, nil); err != nil {
+		return err
+	}
+	for _, v := range o.values {
+		v.at += moved
+		b.values = append(b.values, v)
+	}
+	b.heads = append(b.heads, o.heads...)
+	b.places = append(b.places, o.places...)
+	b.frees = b.frees || o.frees
+	return nil
 }
 
 func (b *pebbleBatch) Delete(key []byte) error {
@@ -53,6 +95,7 @@ func (b *pebbleBatch) Delete(key []byte) error {
 		return err
 	}
 	b.foreign = b.foreign || !inShard(b.shard, key)
+	b.frees = b.frees || isBlockKey(key)
 	return b.ops.Delete(key, nil)
 }
 
@@ -64,11 +107,13 @@ func (b *pebbleBatch) DeleteRange(lower, upper []byte) error {
 		return err
 	}
 	b.foreign = b.foreign || !rangeInShard(b.shard, lower, upper)
+	b.frees = true
 	return b.ops.DeleteRange(lower, upper, nil)
 }
 
 // addPosition adds the shard's position row.
 func (b *pebbleBatch) addPosition(p Pos) {
+	b.places = append(b.places, place{b.shard, p})
 	op := b.ops.SetDeferred(3, 16)
 	op.Key[0], op.Key[1], op.Key[2] = byte(b.shard>>8), byte(b.shard), tagPosition
 	binary.BigEndian.PutUint64(op.Value, uint64(p.Epoch))
@@ -85,16 +130,26 @@ func (b *pebbleBatch) recycle() {
 	}
 	store := b.writer.shard.store
 	b.ops.Close() // back to Pebble's pool, with its buffer
-	*b = pebbleBatch{}
+	clear(b.values)
+	if cap(b.heads) > 64<<10 {
+		b.heads, b.values = nil, nil
+	}
+	*b = pebbleBatch{values: b.values[:0], heads: b.heads[:0], places: b.places[:0]}
 	store.batches.Put(b)
 }
 
 func (b *pebbleBatch) eachOp(f func(op opKind, key, value []byte) error) error {
-	r := b.ops.Reader()
-	for {
+	values, heads := b.values, b.heads
+	for r := b.ops.Reader(); ; {
 		kind, key, value, ok, err := r.Next()
 		if err != nil || !ok {
 			return err
+		}
+		// Values stand in the order of their keys; which key is theirs their place tells.
+		if len(values) > 0 && len(value) == referenceLen && &value[0] == &b.ops.Repr()[values[0].at] {
+			v := values[0]
+			value = append(append(make([]byte, 0, v.size()), heads[:v.head]...), v.tail...)
+			values, heads = values[1:], heads[v.head:]
 		}
 		var op opKind
 		switch kind {
@@ -165,7 +220,7 @@ func (w *pebbleWriter) Commit(_ context.Context, b Batch) (Pos, error) {
 	if !pb.Empty() {
 		pos.Seq++
 		pb.addPosition(pos)
-		if err := sh.store.applyOne(pb.ops); err != nil {
+		if err := sh.store.applyOne(pb); err != nil {
 			return Pos{}, err
 		}
 		sh.seq.Store(pos.Seq)

@@ -106,7 +106,8 @@ type Iterator interface {
 type Batch interface {
 	Shard() ShardID
 	Set(key, value []byte) error
-	// SetTwo writes head||tail as one value, saving the caller a copy.
+	// SetTwo writes head||tail as one value. A tail is not copied where that can be avoided: it
+	// must not change until the commit has returned.
 	SetTwo(key, head, tail []byte) error
 	Delete(key []byte) error
 	DeleteRange(lower, upper []byte) error
@@ -145,7 +146,7 @@ type Measured interface {
 // Metrics is what a store uses right now. Sizes in bytes.
 type Metrics struct {
 	DiskBytes        uint64 // all files, obsolete ones not removed yet included
-	LogBytes         uint64 // of which write-ahead log
+	LogBytes         uint64 // of which the log, and the blocks whose home it is
 	MemtableBytes    uint64 // memory in write buffers
 	CacheBytes       uint64 // memory in the block cache
 	Level0Files      int64

@@ -1,0 +1,93 @@
+package storage
+
+// Homes: segments that hold values and no records.
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// homeWriter writes values into homes: as many segments as they need. Used by one goroutine;
+// finish, then the references, then end.
+type homeWriter struct {
+	s    *pebbleStore
+	cur  *segment // being written; nil when none is
+	buf  []byte   // not written yet
+	made []*segment
+}
+
+// add takes a value and returns its reference, which may be used after finish. An error leaves the store as it was.
+func (h *homeWriter) add(value []byte) (reference, error) {
+	if h.cur == nil {
+		g, err := createSegment(h.s.opts.fs, h.s.dir, h.s.wal.number(), true)
+		if err != nil {
+			return reference{}, err
+		}
+		g.inflight.Store(1) // until end
+		h.s.segments.add(g)
+		h.cur, h.made = g, append(h.made, g)
+	}
+	g := h.cur
+	ref := reference{segment: g.number, offset: uint32(g.size.Load()), length: uint32(len(value)), sum: crc32.Checksum(value, castagnoli)}
+	g.size.Add(int64(len(value)))
+	h.buf = append(h.buf, value...)
+	if len(h.buf) >= 256<<10 {
+		if err := h.flush(); err != nil {
+			return reference{}, err
+		}
+	}
+	if g.size.Load() >= h.s.opts.segment {
+		return ref, h.seal()
+	}
+	return ref, nil
+}
+
+func (h *homeWriter) flush() error {
+	_, err := h.cur.file.Write(h.buf)
+	h.buf = h.buf[:0]
+	return err
+}
+
+// seal makes the segment at hand durable. A failing fsync latches: what it was for may be on its way.
+func (h *homeWriter) seal() error {
+	g := h.cur
+	h.cur = nil
+	if _, err := g.file.Write(h.buf); err != nil {
+		return err
+	}
+	h.buf = h.buf[:0]
+	if err := errors.Join(g.file.Sync(), syncDir(h.s.opts.fs, h.s.dir)); err != nil {
+		h.s.latch.set(fmt.Errorf("sync %s: %w", g.name(), err))
+		return h.s.latch.err()
+	}
+	g.sealed.Store(true)
+	return nil
+}
+
+// finish makes all values durable.
+func (h *homeWriter) finish() error {
+	if h.cur == nil {
+		return nil
+	}
+	return h.seal()
+}
+
+// end says that the references stand, or never will: collect may count them.
+func (h *homeWriter) end() {
+	for _, g := range h.made {
+		g.inflight.Store(0)
+	}
+	h.made = nil
+}
+
+// drop removes what was written; nothing refers to it.
+func (h *homeWriter) drop() {
+	for _, g := range h.made {
+		h.s.segments.drop(g)
+		if err := g.remove(h.s.opts.fs); err != nil {
+			h.s.log.Warn("storage: an unused file stays", "file", g.name(), "error", err)
+		}
+	}
+	h.made = nil
+}

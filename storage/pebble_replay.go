@@ -1,0 +1,172 @@
+package storage
+
+// Opening the log: what Pebble had in memtables is made again from it.
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// openLog finds the segments, replays the log from the floor on, makes all of it durable and
+// begins a new segment. The shards' positions must have been read.
+func (s *pebbleStore) openLog(promised promise) error {
+	all, err := openSegments(s.opts.fs, s.dir)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		s.segments.add(g)
+		s.wal.next = g.number + 1
+		if g.number >= promised.segment {
+			// A process's death leaves what nobody has fsynced.
+			g.synced, g.named = 0, false
+			s.wal.open = append(s.wal.open, g)
+		}
+	}
+	floor, err := s.readFloor()
+	if err != nil {
+		return err
+	}
+	found, err := s.replay(floor, promised)
+	if err != nil {
+		return err
+	}
+	if err := s.wal.rotate(); err != nil || !found {
+		return err
+	}
+	if err := s.space.raiseFloor(s.wal.active.number); err != nil {
+		return err
+	}
+	// Fsyncs the log on its way (pebble_disk.go).
+	return asCorrupt(s.db.Flush())
+}
+
+// replay applies the records that Pebble's tables lack, up to the end of the log or where it is torn:
+// if something behind that was promised, lostPromise tells. found: there was something to read.
+func (s *pebbleStore) replay(floor uint32, promised promise) (found bool, err error) {
+	for _, g := range s.segments.list() {
+		if g.home || g.number < floor {
+			continue
+		}
+		found = found || g.headless || g.size.Load() > int64(segmentHeaderLen)
+		g.bulk = 0
+		for r := newRecordReader(g, promised.trusted(g.number)); ; {
+			rec, err := r.next()
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				err = s.replayRecord(rec)
+			}
+			if errors.Is(err, errTorn) {
+				s.log.Warn("storage: the log has a torn end, as a crash leaves it", "file", g.name(), "offset", r.off, "size", r.size)
+				g.bulk = -1
+				return found, nil
+			}
+			if err != nil {
+				return found, fmt.Errorf("replay %s up to %d: %w", g.name(), r.off, err)
+			}
+			g.bulk += rec.bulk
+		}
+	}
+	return found, nil
+}
+
+// replayRecord applies a record unless it is in a table already.
+func (s *pebbleStore) replayRecord(rec logRecord) error {
+	missing := 0
+	for _, p := range rec.places {
+		if int(p.shard) >= len(s.shards) {
+			return fmt.Errorf("%w: a record of shard %d of %d", ErrCorrupt, p.shard, len(s.shards))
+		}
+		switch at := s.shards[p.shard].seq.Load(); {
+		case p.pos.Seq == at+1:
+			missing++
+		case p.pos.Seq > at:
+			return errTorn // a whole segment is missing
+		}
+	}
+	switch missing {
+	case 0:
+		return nil
+	case len(rec.places):
+	default:
+		return fmt.Errorf("%w: half of a commit of %d shards", ErrCorrupt, len(rec.places))
+	}
+	b := s.db.NewBatch()
+	if err := b.SetRepr(rec.rows); err != nil {
+		return asCorrupt(err)
+	}
+	if err := s.db.Apply(b, pebble.NoSync); err != nil {
+		return err
+	}
+	for _, p := range rec.places {
+		s.shards[p.shard].epoch = p.pos.Epoch
+		s.shards[p.shard].seq.Store(p.pos.Seq)
+	}
+	return b.Close()
+}
+
+// eachReference calls f with every reference among a Pebble batch's rows.
+func eachReference(rows []byte, f func(reference) error) error {
+	var b pebble.Batch
+	if err := b.SetRepr(rows); err != nil {
+		return asCorrupt(err)
+	}
+	for r := b.Reader(); ; {
+		kind, key, value, ok, err := r.Next()
+		if err != nil || !ok {
+			return asCorrupt(err)
+		}
+		if kind != pebble.InternalKeyKindSet || !isBlockKey(key) {
+			continue
+		}
+		if ref, is := parseReference(value); is {
+			if err := f(ref); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// readFloor reads the floor, as the tables have it while nothing was replayed; 0 when there is none.
+func (s *pebbleStore) readFloor() (uint32, error) {
+	value, closer, err := s.db.Get(FloorKey())
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, asCorrupt(err)
+	}
+	defer closer.Close()
+	return parseFloor(value)
+}
+
+func parseFloor(value []byte) (uint32, error) {
+	if len(value) != 4 {
+		return 0, fmt.Errorf("%w: floor row %x", ErrCorrupt, value)
+	}
+	return binary.BigEndian.Uint32(value), nil
+}
+
+// durableFloor reads the floor that the tables hold.
+func (s *pebbleStore) durableFloor() (uint32, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: FloorKey(), UpperBound: append(FloorKey(), 0), OnlyReadGuaranteedDurable: true,
+	})
+	if err != nil {
+		return 0, asCorrupt(err)
+	}
+	var floor uint32
+	if it.First() {
+		var value []byte
+		if value, err = it.ValueAndErr(); err == nil {
+			floor, err = parseFloor(value)
+		}
+	}
+	return floor, errors.Join(asCorrupt(err), it.Close())
+}

@@ -1,0 +1,419 @@
+package storage
+
+// The janitor: what becomes of segments.
+//
+//	active ─► sealed ─► quiet: its records are in memtables ─► floor passes it ─► floor flushed: no replay needs it
+//	                                                                                  │
+//	        no bulk in it: removed at once ◄──────────────────────────────────────────┤
+//	        collect: counts what blocks still refer to ◄──────────────────────────────┘
+//	           nothing ─► removed          less than half ─► moved to a home, removed
+//
+// Who deletes (a trim is one DeleteRange) does not know what he frees. So collect reads all references now
+// and then: some time after something was deleted, resting 20 times as long as the last time took. A move
+// is not logged: the values are fsynced in their home, each reference is changed in Pebble's memtable if it is
+// still the same, under its shard's lock; then everything is flushed, and only then is the old segment removed. A crash
+// before that leaves the old references, or an unused home.
+//
+// # Views
+//
+// A view refers to what its snapshot shows. A segment is removed when every view is closed that was
+// opened before its last reference had gone: epochs, two counters that views enter and leave.
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+const (
+	collectRest   = 5 * time.Second // at least, between two collects
+	collectShare  = 20              // and so many times as long as the last one took
+	moveAtOnce    = 128 << 20       // bytes that one collect moves, about
+	moveTogether  = 256             // references that are changed under one hold of the shard
+	cancelledEach = 4096            // rows between two looks at whether the store closes
+)
+
+// janitor tends the segments of a store.
+type janitor struct {
+	s       *pebbleStore
+	bell    chan struct{}
+	quit    chan struct{}
+	ended   chan struct{} // nil until started
+	dirty   atomic.Bool   // something may have been freed since the last collect began
+	flushed atomic.Bool   // a flush has ended since the last look
+
+	epoch   atomic.Uint64
+	viewing [2]atomic.Int64 // views of even and of odd epochs
+	reaping atomic.Bool     // segments wait for views
+
+	floorMu sync.Mutex
+	floor   uint32 // as set; guarded by floorMu
+
+	work    sync.Mutex // held by tend and collect; guards what follows
+	durable uint32     // as flushed
+	retired map[*segment]bool
+	due     []*segment // retired in this epoch
+	waiting []*segment // retired in the epoch before, whose views are still open
+}
+
+func newJanitor(s *pebbleStore) *janitor {
+	return &janitor{s: s, bell: make(chan struct{}, 1), quit: make(chan struct{}), retired: map[*segment]bool{}}
+}
+
+// wake has the janitor look around. Any goroutine, under any lock.
+func (j *janitor) wake() {
+	select {
+	case j.bell <- struct{}{}:
+	default:
+	}
+}
+
+// freed says that blocks may have been deleted.
+func (j *janitor) freed() {
+	if !j.dirty.Load() && !j.dirty.Swap(true) {
+		j.wake()
+	}
+}
+
+// enter is called before a view's snapshot is taken, leave after it is closed.
+func (j *janitor) enter() int {
+	for {
+		e := j.epoch.Load()
+		j.viewing[e&1].Add(1)
+		if j.epoch.Load() == e {
+			return int(e & 1)
+		}
+		j.viewing[e&1].Add(-1) // the epoch ended meanwhile, perhaps without seeing this view
+	}
+}
+
+func (j *janitor) leave(epoch int) {
+	if j.viewing[epoch].Add(-1) == 0 && j.reaping.Load() {
+		j.wake()
+	}
+}
+
+func (j *janitor) start() {
+	j.ended = make(chan struct{})
+	j.dirty.Store(true) // what was freed before the last end is not known
+	go j.run()
+}
+
+// stop ends the janitor; what it has not removed the next opening's will.
+func (j *janitor) stop() {
+	close(j.quit)
+	<-j.ended
+}
+
+func (j *janitor) stopping() bool {
+	select {
+	case <-j.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+func (j *janitor) run() {
+	defer close(j.ended)
+	rest := time.NewTimer(collectRest)
+	defer rest.Stop()
+	rested := false
+	for {
+		select {
+		case <-j.quit:
+			return
+		case <-j.bell:
+		case <-rest.C:
+			rested = true
+		}
+		j.must("tend", j.tend())
+		if !rested || !j.dirty.Load() {
+			continue
+		}
+		began := time.Now()
+		j.must("collect", j.collect())
+		rested = false
+		rest.Reset(max(collectRest, collectShare*time.Since(began)))
+	}
+}
+
+// must reports what went wrong. A move that found no room on the disk is tried again later.
+func (j *janitor) must(what string, err error) {
+	if err != nil && !j.stopping() {
+		j.s.log.Error("storage: "+what+" failed", "error", err)
+	}
+}
+
+// tend moves the floor, asks for a flush when it is time, and removes segments that nothing needs.
+func (j *janitor) tend() error {
+	j.work.Lock()
+	defer j.work.Unlock()
+	s := j.s
+	if err := s.latch.err(); err != nil {
+		return nil // said already
+	}
+	if err := j.raiseFloor(s.wal.floor()); err != nil {
+		return err
+	}
+	if s.wal.flushDue() {
+		if _, err := s.db.AsyncFlush(); err != nil {
+			return err
+		}
+	}
+	if j.flushed.Swap(false) {
+		if err := j.lookAtFloor(); err != nil {
+			return err
+		}
+	}
+	return j.reap()
+}
+
+// raiseFloor puts a higher floor into the memtable: it holds when it is flushed, with all that was
+// put there before.
+func (j *janitor) raiseFloor(number uint32) error {
+	j.floorMu.Lock()
+	defer j.floorMu.Unlock()
+	if number <= j.floor {
+		return nil
+	}
+	j.floor = number
+	return j.s.db.Set(FloorKey(), binary.BigEndian.AppendUint32(nil, number), pebble.NoSync)
+}
+
+// lookAtFloor reads how far the log is flushed.
+func (j *janitor) lookAtFloor() error {
+	floor, err := j.s.durableFloor()
+	if err != nil {
+		return err
+	}
+	for _, g := range j.s.segments.list() {
+		if g.home || g.number < j.durable || g.number >= floor {
+			continue
+		}
+		if g.bulk == 0 {
+			j.retire(g)
+		} else if 2*g.bulk < g.size.Load() {
+			j.dirty.Store(true)
+		}
+	}
+	j.durable = floor
+	return nil
+}
+
+// retire has a segment removed that no row in the tables refers to, and that no replay needs.
+func (j *janitor) retire(g *segment) {
+	if !j.retired[g] {
+		j.retired[g] = true
+		j.due = append(j.due, g)
+	}
+}
+
+// reap removes retired segments that no view refers to.
+func (j *janitor) reap() error {
+	for len(j.due)+len(j.waiting) > 0 {
+		if len(j.waiting) == 0 {
+			j.waiting, j.due = j.due, nil
+			j.reaping.Store(true)
+			j.epoch.Add(1)
+		}
+		if j.viewing[(j.epoch.Load()-1)&1].Load() > 0 {
+			return nil // the last of them rings
+		}
+		for _, g := range j.waiting {
+			delete(j.retired, g)
+			j.s.segments.drop(g)
+			if err := g.remove(j.s.opts.fs); err != nil {
+				j.s.latch.set(fmt.Errorf("remove %s: %w", g.name(), err))
+				return err
+			}
+		}
+		j.waiting = nil
+	}
+	j.reaping.Store(false)
+	return nil
+}
+
+// collect finds segments that are no longer worth their room, empties and retires them.
+func (j *janitor) collect() error {
+	j.work.Lock()
+	defer j.work.Unlock()
+	s := j.s
+	if s.latch.on() {
+		return nil
+	}
+	j.dirty.Store(false)
+	// Before the references are read: what is quiet and flushed now gets no more of them.
+	var all []*segment
+	for _, g := range s.segments.list() {
+		if g.sealed.Load() && g.inflight.Load() == 0 && (g.home || g.number < j.durable) && !j.retired[g] {
+			all = append(all, g)
+		}
+	}
+	live := map[uint32]int64{}
+	if err := j.eachReference(func(_ *pebbleShard, _ []byte, ref reference) error {
+		live[ref.segment] += int64(ref.length)
+		return nil
+	}); err != nil {
+		return err
+	}
+	var dead []*segment
+	sparse, moving := map[uint32]bool{}, int64(0)
+	for _, g := range all {
+		n := live[g.number]
+		if n > 0 && 2*n >= g.size.Load() {
+			continue
+		}
+		if n > 0 {
+			if moving > moveAtOnce {
+				j.dirty.Store(true) // the next time
+				continue
+			}
+			moving += n
+			sparse[g.number] = true
+		}
+		dead = append(dead, g)
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	if len(sparse) > 0 {
+		if err := j.move(sparse); err != nil {
+			j.dirty.Store(true)
+			return err
+		}
+	}
+	// The deletions and moves that made them unused must not be lost.
+	if err := s.db.Flush(); err != nil {
+		return err
+	}
+	if err := s.latch.err(); err != nil {
+		return err
+	}
+	for _, g := range dead {
+		j.retire(g)
+	}
+	return j.reap()
+}
+
+// eachReference reads the references of all shards, stepping over other rows by seeks.
+func (j *janitor) eachReference(f func(sh *pebbleShard, key []byte, ref reference) error) error {
+	for _, sh := range j.s.shards {
+		lower, upper := StreamsRange(sh.id)
+		it, err := j.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+		if err != nil {
+			return j.s.readFailed(err)
+		}
+		err = j.shardReferences(it, sh, f)
+		if err = errors.Join(err, it.Error(), it.Close()); err != nil {
+			return j.s.readFailed(err)
+		}
+	}
+	return nil
+}
+
+var errStopping = errors.New("storage: the store is being closed")
+
+func (j *janitor) shardReferences(it *pebble.Iterator, sh *pebbleShard, f func(*pebbleShard, []byte, reference) error) error {
+	rows := 0
+	for ok := it.First(); ok; {
+		k, err := ParseKey(it.Key())
+		if err != nil {
+			return err
+		}
+		blocks, _ := BlocksRange(k.Stream, 0, 0)
+		_, next := StreamRange(k.Stream)
+		for ok = it.SeekGE(blocks); ok && bytes.Compare(it.Key(), next) < 0; ok = it.Next() {
+			if rows++; rows%cancelledEach == 0 && j.stopping() {
+				return errStopping
+			}
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			if ref, is := referenceAt(it.Key(), value); is {
+				if err := f(sh, it.Key(), ref); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// moved is a value that lies in two places.
+type moved struct {
+	shard    *pebbleShard
+	key      []byte
+	old, new []byte // references, as rows hold them
+}
+
+// move copies all that is referred to of some segments to homes, and changes the references.
+func (j *janitor) move(from map[uint32]bool) error {
+	home := &homeWriter{s: j.s}
+	defer home.end()
+	var all []moved
+	var buf []byte
+	err := j.eachReference(func(sh *pebbleShard, key []byte, ref reference) (err error) {
+		if !from[ref.segment] {
+			return nil
+		}
+		if buf, err = j.s.segments.read(buf[:0], ref); err != nil {
+			return err
+		}
+		to, err := home.add(buf)
+		all = append(all, moved{sh, bytes.Clone(key), ref.append(nil), to.append(nil)})
+		return err
+	})
+	if err = errors.Join(err, home.finish()); err != nil {
+		home.drop()
+		return err
+	}
+	for len(all) > 0 {
+		n := 0
+		for n < len(all) && n < moveTogether && all[n].shard == all[0].shard {
+			n++
+		}
+		if err := j.s.refer(all[0].shard, all[:n]); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// refer changes references that are still what they were.
+func (s *pebbleStore) refer(sh *pebbleShard, all []moved) error {
+	sh.mu.Lock() // nobody else changes the shard's rows meanwhile
+	defer sh.mu.Unlock()
+	if err := s.latch.err(); err != nil {
+		return err
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	for _, m := range all {
+		now, closer, err := s.db.Get(m.key)
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return s.readFailed(err)
+		}
+		same := bytes.Equal(now, m.old)
+		if err := closer.Close(); err != nil {
+			return err
+		}
+		if same {
+			if err := b.Set(m.key, m.new, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return s.db.Apply(b, pebble.NoSync)
+}
