@@ -13,8 +13,12 @@ const (
 	blockBytes   = 4096
 )
 
-// The ID and time indexes get a row about every so many offsets.
-const indexSpacing = 64
+// The stream's row is written after this many blocks or bytes without it: loading a stream reads
+// them again.
+const (
+	checkpointBlocks = 64
+	checkpointBytes  = 256 << 10
+)
 
 // Append adds one entry in the native form. ErrIDTooSmall, ErrIDZero, ErrIDExhausted.
 func (t *Turn) Append(no StreamNo, a AppendArgs) (Appended, error) {
@@ -33,7 +37,7 @@ func (t *Turn) Append(no StreamNo, a AppendArgs) (Appended, error) {
 	st.row.LastID = id
 	st.row.Next++
 	st.row.Length++
-	st.markDirty(r)
+	st.list(r)
 	t.touch(st)
 	return Appended{Base: base, FirstID: id, Start: st.row.Start}, nil
 }
@@ -160,19 +164,15 @@ func (s *stream) store(r *round, b *tailBlock) {
 	var head [96]byte
 	_ = r.batch.SetTwo(storage.BlockKey(s.no, b.Base), b.AppendHeader(head[:0]), b.Payload)
 	var off [16]byte
-	if b.Base-s.row.IDRowBase >= indexSpacing {
+	x := s.row.Index(&b.Block)
+	if x.ID {
 		_ = r.batch.Set(storage.IDKey(s.no, b.FirstID), storage.AppendOffset(off[:0], b.Base))
-		s.row.IDRowBase = b.Base
 	}
-	if b.MaxTime > s.row.MaxTime {
-		if b.Base-s.row.TimeRowBase >= indexSpacing {
-			// No timestamp before Base is greater than the running maximum so far.
-			_ = r.batch.Set(storage.TimeKey(s.no, s.row.MaxTime), storage.AppendOffset(off[:0], b.Base))
-			s.row.TimeRowBase = b.Base
-		}
-		s.row.MaxTime, s.row.MaxTimeBase = b.MaxTime, b.Base
+	if x.Time {
+		_ = r.batch.Set(storage.TimeKey(s.no, x.Max), storage.AppendOffset(off[:0], b.Base))
 	}
-	s.row.Bytes += int64(len(b.Payload))
+	s.sinceRow.blocks++
+	s.sinceRow.bytes += int64(len(b.Payload))
 	b.size = int64(cap(b.Payload)) + tailOverhead
 	s.shard.tail.push(b, &s.shard.e.tail)
 	s.shard.makeRoom()
@@ -222,7 +222,7 @@ func (t *Turn) AppendBatch(no StreamNo, a BatchArgs) (Appended, error) {
 		row := st.producers.note(a.Producer, base, t.now)
 		_ = r.batch.Set(storage.ProducerKey(no, a.Producer.ID), row.Append(nil))
 	}
-	st.markDirty(r)
+	st.list(r)
 	t.touch(st)
 	return Appended{Base: base, FirstID: first, Start: st.row.Start}, nil
 }

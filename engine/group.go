@@ -119,12 +119,13 @@ func (g Group) open(st *stream) (*round, error) {
 	}
 	r := st.shard.round()
 	g.t.joinStream(r, st)
-	st.markDirty(r)
+	st.list(r)
 	return r, nil
 }
 
 // newGroup adds an empty group to a stream, with its cursor before everything.
 func (s *stream) newGroup(name string) *group {
+	s.rowDue = true // numbers the next group
 	gr := &group{
 		stream: s, name: name, consumers: make(map[string]*consumer),
 		row:    storage.GroupRow{Number: s.row.NextGroup, LastOffset: -1, EntriesRead: -1, CommitEpoch: -1, NextConsumer: 1},

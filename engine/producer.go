@@ -135,7 +135,7 @@ func (t *Turn) ExpireProducers(no StreamNo, before int64) (int, error) {
 		}
 	}
 	if n > 0 {
-		st.markDirty(r)
+		st.list(r)
 	}
 	return n, nil
 }

@@ -183,7 +183,7 @@ func (s *shard) poisoned(r *round) bool {
 func (s *shard) sealIdleGroups() {
 	for _, st := range s.streams {
 		if !st.dropped && st.lazyGroups() {
-			st.markDirty(s.round())
+			st.list(s.round())
 		}
 	}
 }

@@ -9,6 +9,8 @@ type stream struct {
 
 	inflight  []flight // rounds that are not published yet, oldest first
 	dirtyIn   *round   // the round that lists the stream as dirty
+	rowDue    bool     // more than appends has changed since the row was written
+	sinceRow  sinceRow
 	openRound *round   // the round that openLevel belongs to
 	openLevel Level
 	changed   bool // parked readers may find something once the round is written
@@ -18,6 +20,12 @@ type stream struct {
 	groupNo   map[uint32]*group // by number, while loading
 	dueGroups []*group          // whose rows go into the open round
 	producers producers
+}
+
+// sinceRow is what was appended since the stream's row was written.
+type sinceRow struct {
+	blocks int
+	bytes  int64
 }
 
 // flight is a round that changed the stream, and where the stream ended in it.
@@ -54,7 +62,9 @@ func loadStream(s *shard, no StreamNo) (*stream, error) {
 		}
 		switch k.Kind {
 		case storage.KindStream:
-			st.row, err = storage.ParseStreamRow(val)
+			if st.row, err = storage.ParseStreamRow(val); err == nil {
+				st.sinceRow.blocks, st.sinceRow.bytes, err = st.row.AbsorbAll(v, no)
+			}
 			found = true
 		case storage.KindProducer:
 			err = st.producers.load(k.Producer, val)
@@ -232,8 +242,11 @@ func (s *stream) seal(r *round) {
 		s.closeBlock(r)
 	}
 	s.sealGroups(r)
-	// Set fails only for a batch that is too large, and the block before would have.
-	_ = r.batch.Set(storage.StreamKey(s.no), s.row.Append(nil))
+	if s.rowDue || s.sinceRow.blocks >= checkpointBlocks || s.sinceRow.bytes >= checkpointBytes {
+		// Set fails only for a batch that is too large, and the block before would have.
+		_ = r.batch.Set(storage.StreamKey(s.no), s.row.Append(nil))
+		s.rowDue, s.sinceRow = false, sinceRow{}
+	}
 }
 
 // advance publishes the rounds that have their level, oldest first, and says whether the high watermark moved.
@@ -261,10 +274,17 @@ func (s *stream) settle(r *round) {
 	}
 }
 
-// markDirty makes the round write the stream's row when it is sealed.
-func (s *stream) markDirty(r *round) {
+// list makes the round seal the stream: its filling block, its groups' rows, and its own row when that is
+// due.
+func (s *stream) list(r *round) {
 	if s.dirtyIn != r {
 		s.dirtyIn = r
 		r.dirty = append(r.dirty, s)
 	}
+}
+
+// markDirty is list for a change of the row by more than an append (storage/checkpoint.go).
+func (s *stream) markDirty(r *round) {
+	s.rowDue = true
+	s.list(r)
 }

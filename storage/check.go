@@ -76,6 +76,7 @@ func Check(ctx context.Context, s Store) (Report, error) {
 type checker struct {
 	report     Report
 	id         ShardID
+	view       View   // of the shard
 	nextStream uint64 // of the shard
 	position   bool   // the shard's position row was seen
 	stream     *streamCheck
@@ -90,11 +91,12 @@ func (c *checker) problem(stream StreamNo, offset int64, format string, args ...
 }
 
 func (c *checker) shard(ctx context.Context, s Store, id ShardID) error {
-	it, done, err := scanShard(s, id)
+	it, v, done, err := scanShard(s, id)
 	if err != nil {
 		return err
 	}
 	defer done()
+	c.view = v
 	c.id, c.nextStream, c.position, c.stream = id, 0, false, nil
 	rows := c.report.Rows
 	for it.Next() {

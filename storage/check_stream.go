@@ -80,6 +80,7 @@ func (s *streamCheck) take(k Key, value []byte) (err error) {
 		s.has = true
 		r.Streams++
 		if s.row, err = ParseStreamRow(value); err == nil {
+			_, _, err = s.row.AbsorbAll(s.c.view, s.no)
 			s.checkRow()
 		}
 	case KindConsumer:

@@ -14,7 +14,8 @@ func (n StreamNo) ShardOf() ShardID { return ShardID(n >> 48) }
 // ID is a Redis stream entry ID, ms-seq.
 type ID struct{ MS, Seq uint64 }
 
-// StreamRow is the state of a stream, rewritten with every batch that changes it.
+// StreamRow is the state of a stream. It is a checkpoint: blocks at and above its Next are added to it
+// (AbsorbAll) before it is true.
 type StreamRow struct {
 	Key    []byte // the Redis key it was created under
 	Start  int64  // log start offset: everything below is trimmed

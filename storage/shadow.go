@@ -246,29 +246,28 @@ func Compare(a, b Store) error {
 }
 
 // scanShard opens a walk over a whole shard; done ends it.
-func scanShard(s Store, id ShardID) (it Iterator, done func(), err error) {
+func scanShard(s Store, id ShardID) (it Iterator, v View, done func(), err error) {
 	sh, err := s.Shard(id)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	v, err := sh.View()
-	if err != nil {
-		return nil, nil, err
+	if v, err = sh.View(); err != nil {
+		return nil, nil, nil, err
 	}
 	if it, err = v.Scan(ShardRange(id)); err != nil {
 		v.Close()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return it, func() { it.Close(); v.Close() }, nil
+	return it, v, func() { it.Close(); v.Close() }, nil
 }
 
 func compareShard(a, b Store, id ShardID) error {
-	ia, doneA, err := scanShard(a, id)
+	ia, _, doneA, err := scanShard(a, id)
 	if err != nil {
 		return err
 	}
 	defer doneA()
-	ib, doneB, err := scanShard(b, id)
+	ib, _, doneB, err := scanShard(b, id)
 	if err != nil {
 		return err
 	}
