@@ -11,7 +11,7 @@ type stream struct {
 	dirtyIn   *round   // the round that lists the stream as dirty
 	rowDue    bool     // more than appends has changed since the row was written
 	sinceRow  sinceRow
-	openRound *round   // the round that openLevel belongs to
+	openRound *round // the round that openLevel belongs to
 	openLevel Level
 	changed   bool // parked readers may find something once the round is written
 	dropped   bool
