@@ -161,15 +161,16 @@ func (s *stream) closeBlock(r *round) {
 
 // store writes a closed block and its index rows, and hands it to the tail's queue.
 func (s *stream) store(r *round, b *tailBlock) {
-	var head [96]byte
-	_ = r.batch.SetTwo(storage.BlockKey(s.no, b.Base), b.AppendHeader(head[:0]), b.Payload)
-	var off [16]byte
+	// Arguments of an interface's method would be allocated each time.
+	k := &s.shard.scratch
+	k.key, k.value = storage.AppendBlockKey(k.key[:0], s.no, b.Base), b.AppendHeader(k.value[:0])
+	_ = r.batch.SetTwo(k.key, k.value, b.Payload)
 	x := s.row.Index(&b.Block)
 	if x.ID {
-		_ = r.batch.Set(storage.IDKey(s.no, b.FirstID), storage.AppendOffset(off[:0], b.Base))
+		_ = r.batch.Set(storage.IDKey(s.no, b.FirstID), storage.AppendOffset(nil, b.Base))
 	}
 	if x.Time {
-		_ = r.batch.Set(storage.TimeKey(s.no, x.Max), storage.AppendOffset(off[:0], b.Base))
+		_ = r.batch.Set(storage.TimeKey(s.no, x.Max), storage.AppendOffset(nil, b.Base))
 	}
 	s.sinceRow.blocks++
 	s.sinceRow.bytes += int64(len(b.Payload))

@@ -107,3 +107,32 @@ func BenchmarkAppendBatch(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAppendSmallBatches: what an event loop of producers does: a dozen batches of one record, each to some
+// partition of many, share a commit. Reported per batch.
+func BenchmarkAppendSmallBatches(b *testing.B) {
+	const together = 12
+	for _, streams := range []int{1, 100} {
+		b.Run(fmt.Sprint(streams), func(b *testing.B) {
+			e := openPebble(b)
+			nos := make([]StreamNo, streams)
+			for i := range nos {
+				nos[i] = benchStream(b, e, fmt.Sprint(i))
+			}
+			t := e.Begin(Written)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				data := make([]byte, 170)
+				if _, err := t.AppendBatch(nos[i*37%streams], BatchArgs{Data: data, Count: 1, MinTime: 1, MaxTime: 1}); err != nil {
+					b.Fatal(err)
+				}
+				if i%together < together-1 {
+					continue
+				}
+				if err := t.Wait(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

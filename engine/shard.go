@@ -23,6 +23,7 @@ type shard struct {
 	streams    map[StreamNo]*stream // loaded ones; dropped ones until their round is written
 	nextStream uint64
 	tail       tailQueue
+	scratch    struct{ key, value []byte } // of one write
 }
 
 func openShard(ctx context.Context, e *Engine, id storage.ShardID) (*shard, error) {

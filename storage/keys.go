@@ -125,11 +125,12 @@ func appendShard(dst []byte, s ShardID) []byte {
 // appendSub begins a stream's key: shard 'S' stream sub. Room for the rest is
 // reserved so that a builder allocates once.
 func appendSub(n StreamNo, sub byte, rest int) []byte {
-	dst := make([]byte, 0, streamKeyLen+1+rest)
-	dst = appendShard(dst, n.ShardOf())
-	dst = append(dst, tagStream)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(n))
-	return append(dst, sub)
+	return append(appendStream(make([]byte, 0, streamKeyLen+1+rest), n), sub)
+}
+
+// appendStream appends what all keys of a stream begin with: shard 'S' stream.
+func appendStream(dst []byte, n StreamNo) []byte {
+	return binary.BigEndian.AppendUint64(append(appendShard(dst, n.ShardOf()), tagStream), uint64(n))
 }
 
 func appendOrdered(dst []byte, v int64) []byte {
@@ -225,7 +226,12 @@ func IDKey(n StreamNo, id ID) []byte {
 
 // BlockKey is the key of the block whose first entry has offset base.
 func BlockKey(n StreamNo, base int64) []byte {
-	return append(appendOrdered(appendSub(n, subBlock, 9), base), blockBody)
+	return AppendBlockKey(make([]byte, 0, streamKeyLen+1+9), n, base)
+}
+
+// AppendBlockKey is BlockKey without an allocation of its own.
+func AppendBlockKey(dst []byte, n StreamNo, base int64) []byte {
+	return append(appendOrdered(append(appendStream(dst, n), subBlock), base), blockBody)
 }
 
 // isBlockKey reports whether a key is a block's.

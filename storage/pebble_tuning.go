@@ -67,7 +67,7 @@ func (s *pebbleStore) pebbleOptions() *pebble.Options {
 		// compact, and what makes a scan slow when it piles up. Start early. Never hold
 		// writers back for it: the memtables do that already, and a commit that waits
 		// here on a failed disk (compactions parked, pebble_disk.go) would wait for ever.
-		L0CompactionThreshold: 2,
+		L0CompactionThreshold: 4,
 		L0StopWritesThreshold: 1 << 20,
 		LBaseMaxBytes:         64 << 20,
 
