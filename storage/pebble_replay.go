@@ -12,13 +12,24 @@ import (
 )
 
 // openLog finds the segments, replays the log from the floor on, makes all of it durable and
-// begins a new segment. The shards' positions must have been read.
+// begins a new segment. The shards' positions must have been read. A store that has lost what was promised is
+// refused as it was found: with the log still to be replayed, should somebody mend it.
 func (s *pebbleStore) openLog(promised promise) error {
 	all, err := openSegments(s.opts.fs, s.dir)
 	if err != nil {
 		return err
 	}
-	for _, g := range all {
+	for i, g := range all {
+		// A number is given again when its home was removed, and the process ended before the next was made. A
+		// loss of power may then show both. The log's is the newer, and of the home nothing is used.
+		if i+1 < len(all) && all[i+1].number == g.number || i > 0 && all[i-1].number == g.number {
+			if g.home {
+				if err := g.remove(s.opts.fs); err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		s.segments.add(g)
 		s.wal.next = g.number + 1
 		if g.number >= promised.segment {
@@ -35,6 +46,11 @@ func (s *pebbleStore) openLog(promised promise) error {
 	if err != nil {
 		return err
 	}
+	if err := lostPromise(promised, s.shards); err != nil {
+		return err
+	}
+	// Below the floor nothing would be replayed, should somebody have removed the segments above it.
+	s.wal.next = max(s.wal.next, floor)
 	if err := s.wal.rotate(); err != nil || !found {
 		return err
 	}
@@ -42,7 +58,7 @@ func (s *pebbleStore) openLog(promised promise) error {
 		return err
 	}
 	// Fsyncs the log on its way (pebble_disk.go).
-	return asCorrupt(s.db.Flush())
+	return errors.Join(asCorrupt(s.db.Flush()), s.latch.err())
 }
 
 // replay applies the records that Pebble's tables lack, up to the end of the log or where it is torn:
