@@ -143,10 +143,8 @@ func (s *pebbleStore) open() error {
 		return asCorrupt(err)
 	}
 	if err := s.latch.err(); err != nil {
-		return err // a Fatalf while opening
+		return err // of a file that pretended, or a Fatalf
 	}
-	// From here on a flush may be under way, which Pebble would try again for ever when it fails: failures latch.
-	s.disk.running.Store(true)
 	if err := s.dropImports(); err != nil {
 		return err
 	}
@@ -374,7 +372,7 @@ func (s *pebbleStore) CommitTogether(_ context.Context, batches []Batch) ([]Pos,
 		}
 		size += b.Size()
 	}
-	if size > maxRecordBytes {
+	if size > batchesPerRecord*s.opts.maxBatch {
 		return nil, fmt.Errorf("%w: %d bytes in one commit of %d shards", ErrTooLarge, size, len(mine))
 	}
 	return s.apply(mine...)
@@ -477,8 +475,10 @@ func (s *pebbleStore) Close(ctx context.Context) error {
 // them from the log, as after a crash.
 func (s *pebbleStore) release() error {
 	var err error
-	if s.db != nil {
+	if s.disk != nil {
 		close(s.disk.closing)
+	}
+	if s.db != nil {
 		err = s.db.Close()
 	}
 	if s.wal != nil {

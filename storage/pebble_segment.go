@@ -46,10 +46,10 @@ const (
 	segmentHeaderLen = len(segmentMagic) + 1 + 4 + 4
 
 	recordHeaderLen = 4 + 4 + 4 + 2
-	// maxRecordBytes bounds what several shards commit as one: a record begins before segmentBytes, and offsets
-	// have 32 bits.
-	maxRecordBytes = 3 << 30
-	placeLen       = 2 + 8 + 8
+	// batchesPerRecord bounds what several shards commit as one, in batches of MaxBatchBytes: a record begins before
+	// segmentBytes, and offsets have 32 bits.
+	batchesPerRecord = 3
+	placeLen         = 2 + 8 + 8
 
 	// bulkBytes is the size from which a block goes to the bulk: below, a reference and a read of
 	// its own cost as much as they save.
@@ -243,7 +243,7 @@ const (
 )
 
 func newRecordReader(g *segment, trusted int64) *recordReader {
-	return &recordReader{g: g, size: g.size.Load(), off: int64(segmentHeaderLen), trusted: trusted, window: readAhead}
+	return &recordReader{g: g, size: g.size.Load(), off: int64(segmentHeaderLen), trusted: trusted, window: smallWindow}
 }
 
 // errTorn: what follows is no whole record, as a crash leaves the end of the log.
