@@ -9,6 +9,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -313,6 +314,10 @@ func FuzzReadSegment(f *testing.F) {
 	f.Add(log[:segmentHeaderLen], false)
 	f.Add(append(bytes.Clone(log[:segmentHeaderLen]), 1, 2, 3, 4, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF), true)
 	f.Add([]byte("weirseg"), true)
+	// Rows that end behind the kind of the first one.
+	short := append(segmentHeader(1), 0, 0, 0, 0, 0, 0, 0, pebbleBatchHeader+1, 0, 0, 0, 1, 0, 1)
+	short = append(short, make([]byte, placeLen+8)...)
+	f.Add(append(short, 1, 0, 0, 0, byte(pebble.InternalKeyKindSet), 'v'), true)
 	f.Fuzz(func(t *testing.T, data []byte, mend bool) {
 		if data = bytes.Clone(data); mend {
 			mendSegment(data)
