@@ -40,7 +40,7 @@ func writeFile(t testing.TB, fs vfs.FS, path string, data []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Write(data); err != nil {
+	if _, err := f.Write(bytes.Clone(data)); err != nil { // which may bend it
 		t.Fatal(err)
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
