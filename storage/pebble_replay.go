@@ -16,20 +16,7 @@ import (
 // refused as it was found: with the log still to be replayed, should somebody mend it.
 func (s *pebbleStore) openLog(promised promise) error {
 	all, err := openSegments(s.opts.fs, s.dir)
-	if err != nil {
-		return err
-	}
-	for i, g := range all {
-		// A number is given again when its home was removed, and the process ended before the next was made. A
-		// loss of power may then show both. The log's is the newer, and of the home nothing is used.
-		if i+1 < len(all) && all[i+1].number == g.number || i > 0 && all[i-1].number == g.number {
-			if g.home {
-				if err := g.remove(s.opts.fs); err != nil {
-					return err
-				}
-				continue
-			}
-		}
+	for _, g := range all {
 		s.segments.add(g)
 		s.wal.next = g.number + 1
 		if g.number >= promised.segment {
@@ -37,6 +24,9 @@ func (s *pebbleStore) openLog(promised promise) error {
 			g.synced, g.named = 0, false
 			s.wal.open = append(s.wal.open, g)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	floor, err := s.readFloor()
 	if err != nil {

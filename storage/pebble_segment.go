@@ -182,7 +182,7 @@ func openSegment(fsys vfs.FS, dir string, number uint32, home bool) (*segment, e
 	return g, nil
 }
 
-// openSegments opens all segments of a directory, ascending.
+// openSegments opens all segments of a directory, ascending. With an error it returns those that are open.
 func openSegments(fsys vfs.FS, dir string) ([]*segment, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -195,17 +195,32 @@ func openSegments(fsys vfs.FS, dir string) ([]*segment, error) {
 			continue
 		}
 		g, err := openSegment(fsys, dir, number, home)
-		if err == nil {
-			all = append(all, g)
-			continue
+		if err != nil {
+			return all, err
 		}
-		for _, g := range all {
-			err = errors.Join(err, g.file.Close())
-		}
-		return nil, err
+		all = append(all, g)
 	}
 	slices.SortFunc(all, byNumber)
-	return all, nil
+	return dropReplaced(fsys, all)
+}
+
+// dropReplaced removes a home whose number a log segment has too. A number is given again when its home was removed, and
+// the process ended before the next one was made: a loss of power may then show both. The log's is the newer, and of the
+// home nothing is used.
+func dropReplaced(fsys vfs.FS, all []*segment) ([]*segment, error) {
+	logs := map[uint32]bool{}
+	for _, g := range all {
+		logs[g.number] = logs[g.number] || !g.home
+	}
+	var err error
+	all = slices.DeleteFunc(all, func(g *segment) bool {
+		replaced := g.home && logs[g.number]
+		if replaced {
+			err = errors.Join(err, g.remove(fsys))
+		}
+		return replaced
+	})
+	return all, err
 }
 
 func byNumber(a, b *segment) int { return cmp.Compare(a.number, b.number) }

@@ -519,6 +519,10 @@ func TestReadersMissNothingThatCollectRemoves(t *testing.T) {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	var seen, moves atomic.Int64
+	defer func() {
+		stop.Store(true)
+		wg.Wait()
+	}()
 	for range 3 {
 		wg.Go(func() {
 			for !stop.Load() {
