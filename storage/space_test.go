@@ -331,8 +331,10 @@ func TestAViewKeepsTheSegmentsOfWhatItShows(t *testing.T) {
 	w := lead(t, s, 1)
 	putBlocks(t, w, 0, 100)
 	early, _ := s.shards[1].View()
+	defer early.Close()
 	change(t, w, func(b Batch) { b.Delete(BlockKey(testStream, 50)) })
 	late, _ := s.shards[1].View()
+	defer late.Close()
 	trim(t, w, 99)
 	for range 3 {
 		if err := s.clean(); err != nil {
@@ -583,4 +585,56 @@ func TestReadersMissNothingThatCollectRemoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d blocks read, %d collects", seen.Load(), moves.Load())
+}
+
+// A move has read a reference, and the block was overwritten, or deleted, before it changes it: what is newer stands.
+func TestAMoveLeavesWhatIsNewer(t *testing.T) {
+	s := openTiny(t, vfs.NewMem())
+	defer s.Close(ctx)
+	w := lead(t, s, 1)
+	putBlocks(t, w, 0, 3)
+	var all []moved
+	if err := s.space.eachReference(func(sh *pebbleShard, key []byte, ref reference) error {
+		old := ref.append(nil)
+		ref.offset++ // where nothing is
+		all = append(all, moved{sh, bytes.Clone(key), old, ref.append(nil)})
+		return nil
+	}); err != nil || len(all) != 3 {
+		t.Fatal(len(all), err)
+	}
+	putBlocks(t, w, 1, 3)
+	change(t, w, func(b Batch) { b.Delete(BlockKey(testStream, 0)) })
+	if err := s.refer(s.shards[1], all); err != nil {
+		t.Fatal(err)
+	}
+	checkStoreBlocks(t, s, func(i int64) bool { return i > 0 }, 3)
+}
+
+// After the latch Pebble flushes to memory: a floor that stands in such a table lets no segment go.
+func TestAFloorInMemoryIsNone(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openTiny(t, mem)
+	w := lead(t, s, 1)
+	for i := range 600 {
+		put(t, w, 1, fmt.Sprint(i), strings.Repeat("small ", 100))
+	}
+	if err := s.space.tend(); err != nil {
+		t.Fatal(err)
+	}
+	s.latch.set(errDisk)
+	s.db.Flush()
+	if floor, err := s.durableFloor(); err != nil || floor < 5 {
+		t.Fatalf("the floor in memory: %d, %v", floor, err)
+	}
+	s.space.work.Lock()
+	if err := errors.Join(s.space.lookAtFloor(), s.space.reap()); err != nil {
+		t.Error(err)
+	}
+	s.space.work.Unlock()
+	s.Close(ctx)
+	s = openTiny(t, mem)
+	defer s.Close(ctx)
+	if at := s.shards[1].seq.Load(); at != 600 {
+		t.Errorf("back at %d", at)
+	}
 }
