@@ -25,15 +25,21 @@
 //     decode, apply on a second copy, compared byte for byte).
 //
 // Levels. *Written*: in the operating system's hands, survives the death of the
-// process. *Durable*: fsynced, survives the loss of power. Pebble's NoSync commits
-// keep the tail of the log in the process's memory, so every commit here is
-// Pebble-Sync over a file system whose log files pass writes to the OS at once and
-// fsync only when Durable asks (or each second, as the owner wishes: SyncAll).
+// process. *Durable*: fsynced, survives the loss of power. Pebble's own log knows only
+// commits that wait for an fsync and commits whose end is in the process's memory, and
+// writes a block that a table will hold again. So the log is ours (pebble_log.go): who commits
+// writes one record, the OS has it when the write returns, and it is fsynced only when
+// Durable asks, or each second, as the owner wishes (SyncAll), or before what it holds is
+// referred to by a table. A block of 1 KB and more stays where the log has it.
 //
 // Where the seam departs from the sketch in the design: a Batch is write-only (what
 // a writer has evaluated and not yet committed lives in the engine's memory, so an
 // indexed batch would cost and serve nobody), and Durable is a second step after
-// Commit, so that a shard's next batch is written while an fsync is under way.
+// Commit, so that a shard's next batch is written while an fsync is under way. Batches that
+// commit together are bounded as a whole, by three of the largest. Large values are neither
+// in Pebble's log nor in its blob files, as the design measured them, but in segments.
+//
+// An export is free of all this: it has values, not references.
 //
 // A view may show a batch a moment before its Commit returns, on Pebble: who must not
 // see what is unanswered bounds his reads by what he knows to be committed.
@@ -46,9 +52,11 @@
 //	batch.go export.go     a batch, and a shard, as plain bytes
 //	shards.go              numbering and fencing, alike for all stores
 //	mem.go                 the store in memory
-//	pebble*.go             the store on Pebble: _disk (written without fsync, the latch),
-//	                       _sync (one fsync for many), _mark (what was promised, torn
-//	                       logs), _write, _read, _import, _tuning
+//	pebble*.go             the store on Pebble: _log (the log), _segment (its files and their bytes),
+//	                       _replay (opening it), _space (floors, flushes, removing and moving),
+//	                       _home (what was moved or imported), _sync (one fsync for many), _mark
+//	                       (what was promised), _disk (the files below Pebble, the latch), _write,
+//	                       _read, _import, _tuning
 //	slots.go               the hash slot of a Redis key
 //	shadow.go              the replica of the tests; Compare
 //	crashdisk.go           a disk that crashes, for the tests of the rooms above

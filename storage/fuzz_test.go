@@ -2,7 +2,15 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"math"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Whatever the bytes: no panic, no memory by a claimed length, and what parses
@@ -218,7 +226,148 @@ func FuzzImport(f *testing.F) {
 }
 
 func FuzzParseMark(f *testing.F) {
-	f.Add(appendChecksum([]byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9}, 0))
+	m := &durableMark{file: discardFile{}}
+	m.write(promise{segment: 7, offset: 4096, seqs: []uint64{1, 0, 1 << 40}})
+	f.Add(bytes.Clone(m.buf))
 	f.Add([]byte{1, 0xFF, 0xFF})
-	f.Fuzz(func(t *testing.T, data []byte) { parseMark(data) })
+	f.Add([]byte{markVersion, 0xFF, 0xFF})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for range 2 { // as it is, and with the checksum that it should have
+			p := parseMark(data)
+			if p.seqs == nil && (p.segment != 0 || p.offset != 0) {
+				t.Fatalf("half a promise: %+v", p)
+			}
+			if p.seqs != nil {
+				m := &durableMark{file: discardFile{}}
+				if m.write(p); !bytes.HasPrefix(data, m.buf) {
+					t.Fatalf("%x settles as %x", data, m.buf)
+				}
+			}
+			if len(data) < markHead+4 {
+				return
+			}
+			end := min(len(data)-4, markHead+8*int(binary.BigEndian.Uint16(data[1:])))
+			data = appendChecksum(bytes.Clone(data[:end]), 0)
+		}
+	})
+}
+
+// discardFile is a mark's file that nobody reads.
+type discardFile struct{ vfs.File }
+
+func (discardFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+func FuzzParseReference(f *testing.F) {
+	f.Add(reference{segment: 1, offset: 16, length: 1024, sum: 0xDEADBEEF}.append(nil))
+	f.Add(make([]byte, referenceLen))
+	f.Add([]byte{referenceKind})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ref, ok := parseReference(data)
+		if ok && !bytes.Equal(ref.append(nil), data) {
+			t.Fatalf("%x is %+v", data, ref)
+		}
+		// What could be taken for one never stands for itself under a block's key.
+		if len(data) > 0 && ok && !goesToBulk(BlockKey(1, 1), len(data), data[0]) {
+			t.Fatalf("%x would stand in Pebble", data)
+		}
+	})
+}
+
+func FuzzSegmentName(f *testing.F) {
+	for _, name := range []string{segmentName(1, false), segmentName(1<<32-2, true), "weir-1.seg", "weir-4294967295.seg",
+		"weir-0000000000.seg", "weir-0000000001.home.seg", "weir-import-1-0.sst", markName} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		number, home, ok := parseSegmentName(name)
+		if ok && (segmentName(number, home) != name || number == 0 || number+1 == 0) {
+			t.Fatalf("%q is %d, %v", name, number, home)
+		}
+	})
+}
+
+// logOf is a segment with records of several kinds.
+func logOf(t testing.TB) []byte {
+	fs := vfs.NewMem()
+	s := openMemPebble(t, fs).(*pebbleStore)
+	defer s.Close(ctx)
+	w := lead(t, s, 1)
+	put(t, w, 1, "a", "1")
+	b := w.Begin()
+	b.Set(BlockKey(testStream, 1), append([]byte{referenceKind}, make([]byte, referenceLen-1)...))
+	b.Set(BlockKey(testStream, 2), make([]byte, bulkBytes))
+	b.DeleteRange(StreamRange(testStream + 1))
+	o := lead(t, s, 2).Begin()
+	o.Set(rec(2, "b"), []byte("2"))
+	if _, err := s.CommitTogether(ctx, []Batch{b, o}); err != nil {
+		t.Fatal(err)
+	}
+	return readFile(t, fs, "data/"+segmentName(1, false))
+}
+
+// Whatever a segment holds: reading it ends, takes no more memory than its bytes, and takes no record for whole whose
+// checksum is not right.
+func FuzzReadSegment(f *testing.F) {
+	log := logOf(f)
+	f.Add(log, true)
+	f.Add(log[:len(log)-3], false)
+	f.Add(log[:segmentHeaderLen], false)
+	f.Add(append(bytes.Clone(log[:segmentHeaderLen]), 1, 2, 3, 4, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF), true)
+	f.Add([]byte("weirseg"), true)
+	// Rows that end behind the kind of the first one.
+	short := append(segmentHeader(1), 0, 0, 0, 0, 0, 0, 0, pebbleBatchHeader+1, 0, 0, 0, 1, 0, 1)
+	short = append(short, make([]byte, placeLen+8)...)
+	f.Add(append(short, 1, 0, 0, 0, byte(pebble.InternalKeyKindSet), 'v'), true)
+	f.Fuzz(func(t *testing.T, data []byte, mend bool) {
+		if data = bytes.Clone(data); mend {
+			mendSegment(data)
+		}
+		fs := vfs.NewMem()
+		fs.MkdirAll("data", 0o755)
+		writeFile(t, fs, "data/"+segmentName(1, false), data)
+		g, err := openSegment(fs, "data", 1, false)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		defer g.file.Close()
+		for _, trusted := range []int64{0, math.MaxInt64} {
+			r := newRecordReader(g, trusted)
+			for {
+				at := r.off
+				rec, err := r.next()
+				if cap(r.buf) > len(data) || len(rec.rows) > len(data) {
+					t.Fatalf("a buffer of %d bytes for %d", cap(r.buf), len(data))
+				}
+				if err != nil {
+					if r.off != at || err != io.EOF && !errors.Is(err, errTorn) && !errors.Is(err, ErrCorrupt) {
+						t.Fatalf("at %d of %d, then %d: %v", at, len(data), r.off, err)
+					}
+					break
+				}
+				if r.off <= at || r.off > int64(len(data)) || len(rec.places) == 0 {
+					t.Fatalf("a record from %d to %d of %d", at, r.off, len(data))
+				}
+			}
+		}
+	})
+}
+
+// mendSegment gives header and records the checksums that they should have, which would keep the fuzzer out.
+func mendSegment(data []byte) {
+	if len(data) < segmentHeaderLen {
+		return
+	}
+	copy(data, segmentHeader(1))
+	for off := segmentHeaderLen; len(data)-off >= recordHeaderLen; {
+		h := data[off:]
+		front := recordHeaderLen + int(binary.BigEndian.Uint16(h[12:]))*placeLen + int(binary.BigEndian.Uint32(h[4:]))
+		if front > len(h) {
+			return
+		}
+		binary.LittleEndian.PutUint32(h, crc32.Checksum(h[4:front], castagnoli))
+		off += front + int(binary.BigEndian.Uint32(h[8:]))
+	}
 }

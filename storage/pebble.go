@@ -32,6 +32,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 )
 
 // Options configure OpenPebble. The zero value is good.
@@ -130,6 +131,9 @@ func (s *pebbleStore) open() error {
 	}
 	s.wal.quiet.L = &s.wal.mu
 	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{}), spare: vfs.NewMem(), beforeFlush: s.wal.syncAll}
+	if err := refuseOtherLogs(s.opts.fs, s.dir); err != nil {
+		return err
+	}
 	promised, err := readMark(s.opts.fs, s.dir)
 	if err != nil {
 		return err
@@ -139,7 +143,7 @@ func (s *pebbleStore) open() error {
 		return asCorrupt(err)
 	}
 	if err := s.latch.err(); err != nil {
-		return err // a Fatalf while opening
+		return err // of a file that pretended, or a Fatalf
 	}
 	if err := s.dropImports(); err != nil {
 		return err
@@ -158,10 +162,33 @@ func (s *pebbleStore) open() error {
 	if err := s.openLog(promised); err != nil {
 		return err
 	}
-	if err := lostPromise(promised, s.shards); err != nil {
+	return s.start()
+}
+
+// emptyLog is what Pebble's log may be long when nothing was ever written to it: it makes one though it is disabled,
+// and ends it with a trailer.
+const emptyLog = 32
+
+// refuseOtherLogs refuses a directory where Pebble's own log was used, before Pebble replays and removes it: a store
+// of format 1 is in it, or a database that is not weir's.
+func refuseOtherLogs(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
 		return err
 	}
-	return s.start()
+	for _, name := range names {
+		if _, _, ok := wal.ParseLogFilename(name); !ok {
+			continue
+		}
+		info, err := fsys.Stat(fsys.PathJoin(dir, name))
+		if err != nil {
+			return err
+		}
+		if info.Size() > emptyLog {
+			return fmt.Errorf("%w: %s is a log of format 1, or of another program", ErrFormat, name)
+		}
+	}
+	return nil
 }
 
 // start puts the syncer and the janitor to work; what was recovered is made durable first, so
@@ -176,7 +203,9 @@ func (s *pebbleStore) start() error {
 	if err := s.sync.syncOnce(); err != nil {
 		return err
 	}
-	s.disk.running.Store(true)
+	if err := s.latch.err(); err != nil {
+		return err // of a file that pretended
+	}
 	s.space.start()
 	return nil
 }
@@ -336,10 +365,15 @@ func (s *pebbleStore) CommitTogether(_ context.Context, batches []Batch) ([]Pos,
 		return nil, err
 	}
 	defer unlock()
+	size := 0
 	for _, b := range mine {
 		if err := b.writer.mayCommit(b); err != nil {
 			return nil, err
 		}
+		size += b.Size()
+	}
+	if size > batchesPerRecord*s.opts.maxBatch {
+		return nil, fmt.Errorf("%w: %d bytes in one commit of %d shards", ErrTooLarge, size, len(mine))
 	}
 	return s.apply(mine...)
 }
@@ -441,8 +475,10 @@ func (s *pebbleStore) Close(ctx context.Context) error {
 // them from the log, as after a crash.
 func (s *pebbleStore) release() error {
 	var err error
-	if s.db != nil {
+	if s.disk != nil {
 		close(s.disk.closing)
+	}
+	if s.db != nil {
 		err = s.db.Close()
 	}
 	if s.wal != nil {

@@ -15,6 +15,9 @@ package storage
 // commits under way may be waiting for it, and there are never more memtables than
 // MemTableStopWritesThreshold. A compaction is parked until Close when it begins its
 // next table, so that no more than one table of each grows in memory.
+//
+// All this holds while Pebble opens, too: it flushes then, tries a flush that fails again without end, and the
+// opening would hang in it. Who opens looks at the latch.
 
 import (
 	"errors"
@@ -52,14 +55,12 @@ func (l *latch) err() error {
 
 func (l *latch) on() bool { return l.first.Load() != nil }
 
-// diskFS wraps a file system as described above. Until it runs (while Pebble opens)
-// errors are returned as they are.
+// diskFS wraps a file system as described above.
 type diskFS struct {
 	vfs.FS
 	latch   *latch
-	running atomic.Bool
-	closing chan struct{}
-	spare   *vfs.MemFS // tables flushed after the latch
+	closing chan struct{} // closed when the store is
+	spare   *vfs.MemFS    // tables flushed after the latch
 	// beforeFlush makes the log durable.
 	beforeFlush func() error
 }
@@ -69,14 +70,10 @@ func isTable(name string) bool {
 }
 
 // frozen reports whether the disk is to stay as it is.
-func (d *diskFS) frozen() bool { return d.running.Load() && d.latch.on() }
+func (d *diskFS) frozen() bool { return d.latch.on() }
 
-// failed latches a failure of a running store and reports whether the caller must
-// pretend that nothing happened.
+// failed latches a failure and reports whether the caller must pretend that nothing happened.
 func (d *diskFS) failed(op, name string, err error) (pretend bool) {
-	if !d.running.Load() {
-		return false
-	}
 	d.latch.set(fmt.Errorf("%s %s: %w", op, d.PathBase(name), err))
 	return !isTable(name)
 }
@@ -248,13 +245,13 @@ func (f *diskFile) divert() error {
 	return nil
 }
 
-// done turns the outcome of a change into what Pebble may see. What a table holds by then can be
-// read back, so its failure too is only latched.
+// done turns the outcome of a change into what Pebble may see, which is never a failure: it is latched. What a table
+// holds by then can be read back, so that is true of tables too.
 func (f *diskFile) done(op string, err error) error {
-	if err == nil || f.disk.failed(op, f.name, err) || f.disk.running.Load() {
-		return nil
+	if err != nil {
+		f.disk.failed(op, f.name, err)
 	}
-	return err
+	return nil
 }
 
 func (f *diskFile) Write(p []byte) (int, error) {
@@ -266,9 +263,6 @@ func (f *diskFile) Write(p []byte) (int, error) {
 		}
 		if f.disk.failed("write", f.name, err) {
 			return len(p), nil
-		}
-		if !f.disk.running.Load() {
-			return n, err
 		}
 	}
 	if !isTable(f.name) {
@@ -285,12 +279,8 @@ func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.disk.frozen() {
 		return len(p), nil
 	}
-	if n, err := f.File.WriteAt(p, off); err != nil {
-		if err = f.done("write", err); err != nil {
-			return n, err
-		}
-	}
-	return len(p), nil
+	_, err := f.File.WriteAt(p, off)
+	return len(p), f.done("write", err)
 }
 
 func (f *diskFile) Sync() error {

@@ -12,7 +12,6 @@ import (
 // write, sync or close fails, and it reads the table back.
 func TestATableBeingWrittenAtTheLatchGoesOnInMemory(t *testing.T) {
 	d := &diskFS{FS: vfs.NewMem(), latch: &latch{}, spare: vfs.NewMem(), closing: make(chan struct{})}
-	d.running.Store(true)
 	f, err := d.Create("000001.sst", flushCategory)
 	if err != nil {
 		t.Fatal(err)

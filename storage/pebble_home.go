@@ -3,9 +3,10 @@ package storage
 // Homes: segments that hold values and no records.
 
 import (
-	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // homeWriter writes values into homes: as many segments as they need. Used by one goroutine;
@@ -17,12 +18,22 @@ type homeWriter struct {
 	made []*segment
 }
 
+// failed is what a failure leads to. Nothing refers to a home before finish has returned: one that finds no room on
+// the disk, be it at its fsync, is dropped, and what it was for may be tried again. Anything else latches.
+func (h *homeWriter) failed(op, name string, err error) error {
+	if vfs.IsNoSpaceError(err) {
+		return fmt.Errorf("%s %s: %w", op, name, err)
+	}
+	return h.s.wal.failed(op, name, err)
+}
+
 // add takes a value and returns its reference, which may be used after finish. An error leaves the store as it was.
 func (h *homeWriter) add(value []byte) (reference, error) {
 	if h.cur == nil {
-		g, err := createSegment(h.s.opts.fs, h.s.dir, h.s.wal.number(), true)
+		number := h.s.wal.number()
+		g, err := createSegment(h.s.opts.fs, h.s.dir, number, true)
 		if err != nil {
-			return reference{}, err
+			return reference{}, h.failed("create", segmentName(number, true), err)
 		}
 		g.inflight.Store(1) // until end
 		h.s.segments.add(g)
@@ -46,26 +57,31 @@ func (h *homeWriter) add(value []byte) (reference, error) {
 func (h *homeWriter) flush() error {
 	_, err := h.cur.file.Write(h.buf)
 	h.buf = h.buf[:0]
-	return err
+	if err != nil {
+		return h.failed("write", h.cur.name(), err)
+	}
+	return nil
 }
 
-// seal makes the segment at hand durable. A failing fsync latches: what it was for may be on its way.
+// seal makes the segment at hand durable.
 func (h *homeWriter) seal() error {
-	g := h.cur
-	h.cur = nil
-	if _, err := g.file.Write(h.buf); err != nil {
+	if err := h.flush(); err != nil {
 		return err
 	}
-	h.buf = h.buf[:0]
-	if err := errors.Join(g.file.Sync(), syncDir(h.s.opts.fs, h.s.dir)); err != nil {
-		h.s.latch.set(fmt.Errorf("sync %s: %w", g.name(), err))
-		return h.s.latch.err()
+	g := h.cur
+	h.cur = nil
+	err := g.file.Sync()
+	if err == nil {
+		err = syncDir(h.s.opts.fs, h.s.dir)
+	}
+	if err != nil {
+		return h.failed("sync", g.name(), err)
 	}
 	g.sealed.Store(true)
 	return nil
 }
 
-// finish makes all values durable.
+// finish makes all values durable. Not after a failed add.
 func (h *homeWriter) finish() error {
 	if h.cur == nil {
 		return nil
@@ -83,6 +99,7 @@ func (h *homeWriter) end() {
 
 // drop removes what was written; nothing refers to it.
 func (h *homeWriter) drop() {
+	h.cur, h.buf = nil, nil
 	for _, g := range h.made {
 		h.s.segments.drop(g)
 		if err := g.remove(h.s.opts.fs); err != nil {

@@ -169,6 +169,11 @@ func (sh *pebbleShard) replace(ctx context.Context, t *importTables, pos Pos) er
 		sh.seq.Store(old)
 		return err
 	}
+	// Nor after a loss of power, when else an older mark might be there again.
+	if err := errors.Join(s.sync.mark.file.Sync(), s.latch.err()); err != nil {
+		sh.seq.Store(old)
+		return err
+	}
 	// No record of the old shard may be replayed over the new one.
 	if err := s.passLog(); err != nil {
 		sh.seq.Store(old)

@@ -142,7 +142,8 @@ func (l *segLog) append(w *write) (*segment, error) {
 	return g, nil
 }
 
-// write hands the front of a record and its bulk to the OS. What is half written when it fails stays: the
+// write hands the front of a record and its bulk to the OS, which leaves the values alone (a vfs.File need not; see
+// CrashDisk). What is half written when it fails stays: the
 // next opening takes it for the torn end of the log.
 func (l *segLog) write(g *segment, b []byte, w *write) error {
 	heads := w.heads

@@ -12,12 +12,10 @@ import (
 )
 
 // openLog finds the segments, replays the log from the floor on, makes all of it durable and
-// begins a new segment. The shards' positions must have been read.
+// begins a new segment. The shards' positions must have been read. A store that has lost what was promised is
+// refused as it was found: with the log still to be replayed, should somebody mend it.
 func (s *pebbleStore) openLog(promised promise) error {
 	all, err := openSegments(s.opts.fs, s.dir)
-	if err != nil {
-		return err
-	}
 	for _, g := range all {
 		s.segments.add(g)
 		s.wal.next = g.number + 1
@@ -27,6 +25,9 @@ func (s *pebbleStore) openLog(promised promise) error {
 			s.wal.open = append(s.wal.open, g)
 		}
 	}
+	if err != nil {
+		return err
+	}
 	floor, err := s.readFloor()
 	if err != nil {
 		return err
@@ -35,6 +36,11 @@ func (s *pebbleStore) openLog(promised promise) error {
 	if err != nil {
 		return err
 	}
+	if err := lostPromise(promised, s.shards); err != nil {
+		return err
+	}
+	// Below the floor nothing would be replayed, should somebody have removed the segments above it.
+	s.wal.next = max(s.wal.next, floor)
 	if err := s.wal.rotate(); err != nil || !found {
 		return err
 	}
@@ -42,7 +48,7 @@ func (s *pebbleStore) openLog(promised promise) error {
 		return err
 	}
 	// Fsyncs the log on its way (pebble_disk.go).
-	return asCorrupt(s.db.Flush())
+	return errors.Join(asCorrupt(s.db.Flush()), s.latch.err())
 }
 
 // replay applies the records that Pebble's tables lack, up to the end of the log or where it is torn:
@@ -97,6 +103,9 @@ func (s *pebbleStore) replayRecord(rec logRecord) error {
 	default:
 		return fmt.Errorf("%w: half of a commit of %d shards", ErrCorrupt, len(rec.places))
 	}
+	if err := eachRow(rec.rows, func(pebble.InternalKeyKind, []byte, []byte) error { return nil }); err != nil {
+		return err
+	}
 	b := s.db.NewBatch()
 	if err := b.SetRepr(rec.rows); err != nil {
 		return asCorrupt(err)
@@ -111,26 +120,48 @@ func (s *pebbleStore) replayRecord(rec logRecord) error {
 	return b.Close()
 }
 
+// eachRow walks a Pebble batch as bytes. Not Pebble's reader: that one panics at a batch that ends too early.
+func eachRow(rows []byte, f func(kind pebble.InternalKeyKind, key, value []byte) error) error {
+	if len(rows) < pebbleBatchHeader {
+		return fmt.Errorf("%w: %d bytes of rows", ErrCorrupt, len(rows))
+	}
+	left := binary.LittleEndian.Uint32(rows[8:]) // behind Pebble's sequence number
+	for rows = rows[pebbleBatchHeader:]; len(rows) > 0; left-- {
+		kind := pebble.InternalKeyKind(rows[0])
+		key, rest, ok := cutBytes(rows[1:])
+		var value []byte
+		switch {
+		case !ok:
+		case kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindRangeDelete:
+			value, rest, ok = cutBytes(rest)
+		case kind != pebble.InternalKeyKindDelete:
+			ok = false
+		}
+		if !ok {
+			return fmt.Errorf("%w: row of kind %d", ErrCorrupt, kind)
+		}
+		if err := f(kind, key, value); err != nil {
+			return err
+		}
+		rows = rest
+	}
+	if left != 0 {
+		return fmt.Errorf("%w: %d rows too few", ErrCorrupt, int32(left))
+	}
+	return nil
+}
+
 // eachReference calls f with every reference among a Pebble batch's rows.
 func eachReference(rows []byte, f func(reference) error) error {
-	var b pebble.Batch
-	if err := b.SetRepr(rows); err != nil {
-		return asCorrupt(err)
-	}
-	for r := b.Reader(); ; {
-		kind, key, value, ok, err := r.Next()
-		if err != nil || !ok {
-			return asCorrupt(err)
+	return eachRow(rows, func(kind pebble.InternalKeyKind, key, value []byte) error {
+		if kind != pebble.InternalKeyKindSet {
+			return nil
 		}
-		if kind != pebble.InternalKeyKindSet || !isBlockKey(key) {
-			continue
+		if ref, is := referenceAt(key, value); is {
+			return f(ref)
 		}
-		if ref, is := parseReference(value); is {
-			if err := f(ref); err != nil {
-				return err
-			}
-		}
-	}
+		return nil
+	})
 }
 
 // readFloor reads the floor, as the tables have it while nothing was replayed; 0 when there is none.

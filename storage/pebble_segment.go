@@ -19,6 +19,7 @@ package storage
 // Locks: see pebble_log.go.
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -26,6 +27,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +46,10 @@ const (
 	segmentHeaderLen = len(segmentMagic) + 1 + 4 + 4
 
 	recordHeaderLen = 4 + 4 + 4 + 2
-	placeLen        = 2 + 8 + 8
+	// batchesPerRecord bounds what several shards commit as one, in batches of MaxBatchBytes: a record begins before
+	// segmentBytes, and offsets have 32 bits.
+	batchesPerRecord = 3
+	placeLen         = 2 + 8 + 8
 
 	// bulkBytes is the size from which a block goes to the bulk: below, a reference and a read of
 	// its own cost as much as they save.
@@ -116,13 +121,14 @@ func segmentName(number uint32, home bool) string {
 
 func (g *segment) name() string { return segmentName(g.number, g.home) }
 
-// parseSegmentName reads a file's name.
+// parseSegmentName reads a file's name; false for one that no segment has been given.
 func parseSegmentName(name string) (number uint32, home, ok bool) {
 	digits, ours := strings.CutPrefix(name, segmentPrefix)
 	digits, log := strings.CutSuffix(digits, logSuffix)
 	digits, home = strings.CutSuffix(digits, homeSuffix)
 	n, err := strconv.ParseUint(digits, 10, 32)
-	return uint32(n), home, ours && log != home && err == nil
+	ok = ours && log != home && err == nil && n > 0 && n < math.MaxUint32 // the next one has a number too
+	return uint32(n), home, ok && segmentName(uint32(n), home) == name
 }
 
 func segmentHeader(number uint32) []byte {
@@ -140,7 +146,8 @@ func createSegment(fsys vfs.FS, dir string, number uint32, home bool) (*segment,
 	g.file = f
 	head := segmentHeader(number)
 	if _, err := f.Write(head); err != nil {
-		return nil, errors.Join(err, f.Close())
+		// For want of room, perhaps, and a home is tried again: leave nothing behind.
+		return nil, errors.Join(err, f.Close(), fsys.Remove(g.path))
 	}
 	g.size.Store(int64(len(head)))
 	return g, nil
@@ -166,16 +173,16 @@ func openSegment(fsys vfs.FS, dir string, number uint32, home bool) (*segment, e
 	if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
 		return nil, errors.Join(err, f.Close())
 	}
-	if v := head[len(segmentMagic)]; string(head[:len(segmentMagic)]) == segmentMagic && v > segmentVersion {
+	whole := string(head[:len(segmentMagic)]) == segmentMagic &&
+		string(appendChecksum(bytes.Clone(head[:segmentHeaderLen-4]), 0)) == string(head)
+	if v := head[len(segmentMagic)]; whole && v > segmentVersion {
 		return nil, errors.Join(fmt.Errorf("%w: version %d of %s", ErrFormat, v, g.name()), f.Close())
 	}
-	if string(head) != string(segmentHeader(number)) {
-		g.headless = true
-	}
+	g.headless = string(head) != string(segmentHeader(number))
 	return g, nil
 }
 
-// openSegments opens all segments of a directory, ascending.
+// openSegments opens all segments of a directory, ascending. With an error it returns those that are open.
 func openSegments(fsys vfs.FS, dir string) ([]*segment, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -189,15 +196,31 @@ func openSegments(fsys vfs.FS, dir string) ([]*segment, error) {
 		}
 		g, err := openSegment(fsys, dir, number, home)
 		if err != nil {
-			for _, g := range all {
-				g.file.Close()
-			}
-			return nil, err
+			return all, err
 		}
 		all = append(all, g)
 	}
 	slices.SortFunc(all, byNumber)
-	return all, nil
+	return dropReplaced(fsys, all)
+}
+
+// dropReplaced removes a home whose number a log segment has too. A number is given again when its home was removed, and
+// the process ended before the next one was made: a loss of power may then show both. The log's is the newer, and of the
+// home nothing is used.
+func dropReplaced(fsys vfs.FS, all []*segment) ([]*segment, error) {
+	logs := map[uint32]bool{}
+	for _, g := range all {
+		logs[g.number] = logs[g.number] || !g.home
+	}
+	var err error
+	all = slices.DeleteFunc(all, func(g *segment) bool {
+		replaced := g.home && logs[g.number]
+		if replaced {
+			err = errors.Join(err, g.remove(fsys))
+		}
+		return replaced
+	})
+	return all, err
 }
 
 func byNumber(a, b *segment) int { return cmp.Compare(a.number, b.number) }
@@ -224,10 +247,18 @@ type recordReader struct {
 	trusted int64
 	buf     []byte // of the file, beginning at at
 	at      int64
+	window  int // bytes to read at a time, at least
 }
 
+const (
+	readAhead = 256 << 10
+	// largeBulk is the bulk that is stepped over, when it is not to be verified, rather than read with what follows it.
+	largeBulk   = 64 << 10
+	smallWindow = 4 << 10
+)
+
 func newRecordReader(g *segment, trusted int64) *recordReader {
-	return &recordReader{g: g, size: g.size.Load(), off: int64(segmentHeaderLen), trusted: trusted}
+	return &recordReader{g: g, size: g.size.Load(), off: int64(segmentHeaderLen), trusted: trusted, window: smallWindow}
 }
 
 // errTorn: what follows is no whole record, as a crash leaves the end of the log.
@@ -239,7 +270,7 @@ func (r *recordReader) bytes(off int64, n int) ([]byte, error) {
 		return nil, errTorn
 	}
 	if off < r.at || off+int64(n) > r.at+int64(len(r.buf)) {
-		want := min(int64(max(n, 256<<10)), r.size-off)
+		want := min(int64(max(n, r.window)), r.size-off)
 		if int64(cap(r.buf)) < want {
 			r.buf = make([]byte, want)
 		}
@@ -285,10 +316,12 @@ func (r *recordReader) next() (logRecord, error) {
 		rec.places[i].pos, _ = ParsePos(at[2:placeLen])
 	}
 	rec.rows = slices.Clone(body[front-int64(rows):])
-	if end := r.off + front + int64(bulk); bulk > 0 && end > r.trusted {
-		if err := r.verify(rec.rows, r.off+front, end); err != nil {
+	if r.window = readAhead; r.off+front+int64(bulk) > r.trusted {
+		if err := r.verify(rec.rows, r.off+front, r.off+front+int64(bulk)); err != nil {
 			return logRecord{}, err
 		}
+	} else if bulk >= largeBulk {
+		r.window = smallWindow // the next record is like this one, perhaps
 	}
 	r.off += front + int64(bulk)
 	return rec, nil

@@ -24,6 +24,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,7 +90,7 @@ func (j *janitor) enter() int {
 		if j.epoch.Load() == e {
 			return int(e & 1)
 		}
-		j.viewing[e&1].Add(-1) // the epoch ended meanwhile, perhaps without seeing this view
+		j.leave(int(e & 1)) // the epoch ended meanwhile, perhaps without seeing this view, perhaps waiting for it
 	}
 }
 
@@ -190,7 +191,7 @@ func (j *janitor) raiseFloor(number uint32) error {
 // lookAtFloor reads how far the log is flushed.
 func (j *janitor) lookAtFloor() error {
 	floor, err := j.s.durableFloor()
-	if err != nil {
+	if err != nil || j.s.latch.on() { // the table that has it may be one in memory (pebble_disk.go)
 		return err
 	}
 	for _, g := range j.s.segments.list() {
@@ -241,7 +242,7 @@ func (j *janitor) reap() error {
 }
 
 // collect finds segments that are no longer worth their room, empties and retires them.
-func (j *janitor) collect() error {
+func (j *janitor) collect() (err error) {
 	j.work.Lock()
 	defer j.work.Unlock()
 	s := j.s
@@ -249,6 +250,11 @@ func (j *janitor) collect() error {
 		return nil
 	}
 	j.dirty.Store(false)
+	defer func() {
+		if err != nil {
+			j.dirty.Store(true) // again, later
+		}
+	}()
 	// Before the references are read: what is quiet and flushed now gets no more of them.
 	var all []*segment
 	for _, g := range s.segments.list() {
@@ -285,7 +291,6 @@ func (j *janitor) collect() error {
 	}
 	if len(sparse) > 0 {
 		if err := j.move(sparse); err != nil {
-			j.dirty.Store(true)
 			return err
 		}
 	}
@@ -327,7 +332,7 @@ func (j *janitor) shardReferences(it *pebble.Iterator, sh *pebbleShard, f func(*
 		if err != nil {
 			return err
 		}
-		blocks, _ := BlocksRange(k.Stream, 0, 0)
+		blocks, _ := BlocksRange(k.Stream, math.MinInt64, 0) // and so on, to the stream's end
 		_, next := StreamRange(k.Stream)
 		for ok = it.SeekGE(blocks); ok && bytes.Compare(it.Key(), next) < 0; ok = it.Next() {
 			if rows++; rows%cancelledEach == 0 && j.stopping() {
@@ -364,14 +369,20 @@ func (j *janitor) move(from map[uint32]bool) error {
 		if !from[ref.segment] {
 			return nil
 		}
-		if buf, err = j.s.segments.read(buf[:0], ref); err != nil {
+		if j.stopping() {
+			return errStopping
+		}
+		if buf, err = j.s.readValue(buf[:0], ref); err != nil {
 			return err
 		}
 		to, err := home.add(buf)
 		all = append(all, moved{sh, bytes.Clone(key), ref.append(nil), to.append(nil)})
 		return err
 	})
-	if err = errors.Join(err, home.finish()); err != nil {
+	if err == nil {
+		err = home.finish()
+	}
+	if err != nil {
 		home.drop()
 		return err
 	}

@@ -83,6 +83,9 @@ func (s *pebbleStore) pebbleOptions() *pebble.Options {
 
 		EventListener: s.events(),
 	}
+	// Tables to be taken in must not wait in memory behind a memtable: without Pebble's log a crash would
+	// forget them.
+	o.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	// Kafka batches come compressed, and small entries sit in blocks of ours.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	return o
