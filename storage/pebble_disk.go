@@ -114,12 +114,25 @@ func (d *diskFS) spared(name string) bool {
 	return err == nil
 }
 
+// beforeMarker makes names durable before one of the files is created, or removed, by whose names Pebble knows its
+// MANIFEST. It fsyncs the directory only when both are done, and without them takes the store for a new one: not every
+// file system keeps the order of names. A failure latches.
+func (d *diskFS) beforeMarker(name string) {
+	if !strings.HasPrefix(d.PathBase(name), "marker.") || d.frozen() {
+		return
+	}
+	if err := syncDir(d.FS, d.PathDir(name)); err != nil {
+		d.failed("sync", d.PathDir(name), err)
+	}
+}
+
 // create is what Create, ReuseForWrite and OpenReadWrite have in common.
 func (d *diskFS) create(op, name string, c vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
 	if c == flushCategory && d.beforeFlush != nil {
 		// What the tables of this flush refer to was logged before the flush began. A failure has latched.
 		_ = d.beforeFlush()
 	}
+	d.beforeMarker(name)
 	if d.frozen() {
 		return d.createFrozen(name, c)
 	}
@@ -203,6 +216,7 @@ func (d *diskFS) Link(oldname, newname string) error {
 }
 
 func (d *diskFS) Remove(name string) error {
+	d.beforeMarker(name)
 	return d.change("remove", name, func() error { return d.FS.Remove(name) })
 }
 
