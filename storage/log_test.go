@@ -436,3 +436,40 @@ func TestACommitOfManyShardsHasABound(t *testing.T) {
 		t.Errorf("%v %v", at, err)
 	}
 }
+
+// A segment's header is torn as the rest may be; one that is whole, and of a newer form, is refused.
+func TestATornHeaderEndsTheLog(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openMemPebble(t, mem).(*pebbleStore)
+	w := lead(t, s, 1)
+	putBlocks(t, w, 0, 3)
+	if err := s.SyncAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.wal.seal(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, w, 1, "beyond", "the header")
+	path := "data/" + s.wal.active.name()
+	clone := cloneDir(t, mem, "data")
+	s.Close(ctx)
+	log := readFile(t, clone, path)
+	for at := range segmentHeaderLen {
+		for _, bent := range []byte{log[at] ^ 1, log[at] ^ 0x80, 0xFF} {
+			fs := cloneDir(t, clone, "data")
+			writeFile(t, fs, path, append(append(bytes.Clone(log[:at]), bent), log[at+1:]...))
+			s := openMemPebble(t, fs).(*pebbleStore)
+			if seq := s.shards[1].seq.Load(); seq != 3 {
+				t.Errorf("byte %d bent to %02x: back at %d", at, bent, seq)
+			}
+			checkStoreBlocks(t, s, func(int64) bool { return true }, 3)
+			s.Close(ctx)
+		}
+	}
+	newer := segmentHeader(2)[:segmentHeaderLen-4]
+	newer[len(segmentMagic)]++
+	writeFile(t, clone, path, append(appendChecksum(newer, 0), log[segmentHeaderLen:]...))
+	if _, err := OpenPebble("data", Options{fs: clone}); !errors.Is(err, ErrFormat) {
+		t.Errorf("a newer form: %v", err)
+	}
+}

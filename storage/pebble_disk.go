@@ -10,9 +10,9 @@ package storage
 // to have worked, while the disk stays as the failure left it; commits are refused
 // by the store, and a reopening finds all that was there. Tables are different, since
 // Pebble reads them back. One that is being written goes on in memory (spare), with what
-// it has on disk copied there: an error would not do, since Pebble's blob writer
-// panics when its last write fails. A flush that begins later is written to memory from the start:
-// commits under way may be waiting for it, and there are never more memtables than
+// it has on disk copied there: at an error Pebble would try the flush again without end.
+// A flush that begins later is written to memory from the start: commits under way may be
+// waiting for it, and there are never more memtables than
 // MemTableStopWritesThreshold. A compaction is parked until Close when it begins its
 // next table, so that no more than one table of each grows in memory.
 //
@@ -66,7 +66,7 @@ type diskFS struct {
 }
 
 func isTable(name string) bool {
-	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+	return strings.HasSuffix(name, ".sst")
 }
 
 // frozen reports whether the disk is to stay as it is.
@@ -90,7 +90,6 @@ func (d *diskFS) spareFile(name string, c vfs.DiskWriteCategory) (vfs.File, erro
 const (
 	flushCategory      vfs.DiskWriteCategory = "pebble-memtable-flush"
 	compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
-	rewriteCategory    vfs.DiskWriteCategory = "pebble-blob-file-rewrite"
 )
 
 // createFrozen is create on a frozen disk.
@@ -100,7 +99,7 @@ func (d *diskFS) createFrozen(name string, c vfs.DiskWriteCategory) (vfs.File, e
 		return sinkFile{name: name}, nil
 	case c == flushCategory:
 		return d.spareFile(name, c)
-	case c == compactionCategory || c == rewriteCategory:
+	case c == compactionCategory:
 		<-d.closing
 	}
 	return nil, d.latch.err()
@@ -115,12 +114,25 @@ func (d *diskFS) spared(name string) bool {
 	return err == nil
 }
 
+// beforeMarker makes names durable before one of the files is created, or removed, by whose names Pebble knows its
+// MANIFEST. It fsyncs the directory only when both are done, and without them takes the store for a new one: not every
+// file system keeps the order of names. A failure latches.
+func (d *diskFS) beforeMarker(name string) {
+	if !strings.HasPrefix(d.PathBase(name), "marker.") || d.frozen() {
+		return
+	}
+	if err := syncDir(d.FS, d.PathDir(name)); err != nil {
+		d.failed("sync", d.PathDir(name), err)
+	}
+}
+
 // create is what Create, ReuseForWrite and OpenReadWrite have in common.
 func (d *diskFS) create(op, name string, c vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
 	if c == flushCategory && d.beforeFlush != nil {
 		// What the tables of this flush refer to was logged before the flush began. A failure has latched.
 		_ = d.beforeFlush()
 	}
+	d.beforeMarker(name)
 	if d.frozen() {
 		return d.createFrozen(name, c)
 	}
@@ -204,6 +216,7 @@ func (d *diskFS) Link(oldname, newname string) error {
 }
 
 func (d *diskFS) Remove(name string) error {
+	d.beforeMarker(name)
 	return d.change("remove", name, func() error { return d.FS.Remove(name) })
 }
 

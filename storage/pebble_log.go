@@ -66,6 +66,7 @@ type segLog struct {
 	active  *segment
 	next    uint32     // number of the next segment
 	open    []*segment // not durable as a whole, oldest first; the last is active
+	busy    []*segment // not known to be quiet, oldest first; the last is active
 	pending int64      // bytes written since the last fsync began, about
 	sealed  int        // segments sealed since a flush was asked for
 	buf     []byte     // scratch of append
@@ -191,7 +192,7 @@ func (l *segLog) rotate() error {
 	}
 	l.next++
 	l.table.add(g)
-	l.open = append(l.open, g)
+	l.open, l.busy = append(l.open, g), append(l.busy, g)
 	if l.active != nil {
 		l.active.sealed.Store(true)
 		l.sealed++
@@ -300,12 +301,10 @@ func (l *segLog) floor() uint32 {
 }
 
 func (l *segLog) floorLocked() uint32 {
-	for _, g := range l.table.list() {
-		if !g.home && (!g.sealed.Load() || g.inflight.Load() > 0) {
-			return g.number
-		}
+	for l.busy[0].quiet() {
+		l.busy = l.busy[1:]
 	}
-	return l.active.number
+	return l.busy[0].number
 }
 
 // awaitFloor waits until all records below a segment, none of which is active, are in Pebble.

@@ -4,9 +4,10 @@ package storage
 //
 //	version:1 shards:2 segment:4 offset:8 seq:8 per shard crc32c:4       (integers big-endian, checksum little-endian)
 //
-// Written over itself after every fsync of the log, never fsynced: it may lag behind
+// Written over itself after every fsync of the log, not fsynced itself: it may lag behind
 // the truth, and after a loss of power be old or torn, but it never promises too
-// much. A store that comes back with a shard older than its mark has lost acked
+// much. (An import may take a shard back, and does fsync it before: an old mark would
+// promise the shard that was replaced.) A store that comes back with a shard older than its mark has lost acked
 // writes (a damaged log, a disk that lies about fsync, a file restored from an older
 // copy) and refuses to open: a damaged end of the log by itself looks like the torn one that
 // a crash leaves. Segment and offset say how far the log was fsynced: up to there a

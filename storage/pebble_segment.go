@@ -111,6 +111,10 @@ type segment struct {
 	named  bool  // its name is durable; guarded by segLog.syncing
 }
 
+// quiet says that nothing comes to it any more, and that all its records are in Pebble: a log segment needs no replay
+// once that is flushed.
+func (g *segment) quiet() bool { return g.sealed.Load() && g.inflight.Load() == 0 } // in this order
+
 func segmentName(number uint32, home bool) string {
 	suffix := logSuffix
 	if home {

@@ -258,7 +258,7 @@ func (j *janitor) collect() (err error) {
 	// Before the references are read: what is quiet and flushed now gets no more of them.
 	var all []*segment
 	for _, g := range s.segments.list() {
-		if g.sealed.Load() && g.inflight.Load() == 0 && (g.home || g.number < j.durable) && !j.retired[g] {
+		if g.quiet() && (g.home || g.number < j.durable) && !j.retired[g] {
 			all = append(all, g)
 		}
 	}

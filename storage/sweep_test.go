@@ -317,3 +317,27 @@ func TestAnOpeningMayBeCutAnywhere(t *testing.T) {
 	}
 	t.Logf("%d copies; first openings came back at %v", copies, ends)
 }
+
+// Names may reach the disk in any order: an opening that changes Pebble's MANIFEST is cut around the change, many times.
+func TestAnOpeningKeepsPebblesManifest(t *testing.T) {
+	along := newCrashAlong()
+	s := openTiny(t, along.mem)
+	putBlocks(t, lead(t, s, 1), 0, 10)
+	along.mem = along.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: along.rng})
+	s.Close(ctx)
+	along.times = 20
+	along.at = func(op errorfs.Op) bool {
+		return op.Kind == errorfs.OpRemove && strings.Contains(op.Path, "marker.") || op.Kind == errorfs.OpFileSync && op.Path == "data"
+	}
+	along.during(func() { s = openTiny(t, errorfs.Wrap(along.mem, along)) })
+	s.Close(ctx)
+	for i, clone := range along.clones {
+		s, err := OpenPebble("data", Options{fs: clone})
+		if err != nil {
+			t.Fatalf("copy %d of %d: %v", i, len(along.clones), err)
+		}
+		checkStoreBlocks(t, s, func(int64) bool { return true }, 10)
+		s.Close(ctx)
+	}
+	t.Logf("%d copies", len(along.clones))
+}
