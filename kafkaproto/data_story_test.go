@@ -36,6 +36,7 @@ func newWeir(t testing.TB, o bridge.Options) (addr string, s *Server) {
 		t.Fatal(err)
 	}
 	s = New(b, Options{})
+	lendAsSaid(s)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,340 @@
+package kafkaproto
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"weir/bridge"
+)
+
+// lane evaluates small Produce requests of many connections. What the sockets need is the event loop's.
+//
+//	cycle:  all that is ready ─► feed: frames ─► take: one request into a turn ─► answer: one Wait, all replies
+//	                                                                              └─► acks=-1: the settler
+//
+// acks=1 and acks=-1 have a turn each. The lane waits for the first: that commits what both have evaluated into the same
+// rounds. It never waits for an fsync, and does not commit what only acks=-1 asks for: the settler does, by waiting, once the
+// fsync before it has ended; all that the lane evaluates meanwhile shares that commit.
+//
+// All fields are the lane's goroutine's.
+type lane struct {
+	s                *Server
+	row              *row // of Produce
+	api              recordAPI
+	written, durable *bridge.Turn
+	now              int64 // the bridge's clock in this cycle, ms
+	tick             int64 // the lane's clock in this cycle
+	req              kmsg.ProduceRequest
+	out              []byte
+	active           []*loan // with something to answer, or leaving, in this cycle
+	settler          *settler
+	tally            struct{ requests, bytesIn, nanos int64 }
+}
+
+// mostLent is the largest frame that a lane evaluates.
+const mostLent = 16 << 10
+
+func newLane(s *Server, recall func(*loan)) *lane {
+	l := &lane{s: s, row: s.list[produceKey], api: recordAPI{s}, written: s.b.Begin(bridge.Written), durable: s.b.Begin(bridge.Durable)}
+	l.settler = &settler{row: l.row, recall: recall, done: make(chan struct{})}
+	l.settler.more.L = &l.settler.mu
+	return l
+}
+
+// begin starts a cycle.
+func (l *lane) begin(tick int64) {
+	l.tick, l.now = tick, l.s.b.Now()
+	l.written.Tick()
+	l.durable.Tick()
+}
+
+// activate puts a connection on this cycle's list.
+func (l *lane) activate(n *loan) {
+	if !n.active {
+		n.active = true
+		l.active = append(l.active, n)
+	}
+}
+
+// leave has a connection given back at the end of the cycle.
+func (l *lane) leave(n *loan) {
+	n.leaving = true
+	l.activate(n)
+}
+
+// feed evaluates the requests that data holds and keeps what it does not evaluate. A panic ends this connection and
+// nobody else's; what it has evaluated is committed with the rest.
+func (l *lane) feed(n *loan, data []byte) {
+	begin := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			l.s.o.Logger.Error("kafka: request panicked", "client", n.c.host, "panic", p, "stack", string(debug.Stack()))
+			n.err, n.in = fmt.Errorf("panic: %v", p), nil
+			l.leave(n)
+		}
+		l.tally.nanos += int64(time.Since(begin))
+	}()
+	l.activate(n)
+	for !n.leaving && len(data) >= 4 {
+		size := int(int32(binary.BigEndian.Uint32(data)))
+		if size < 8 || size > mostLent {
+			n.leaving = true
+			break
+		}
+		if len(data) < 4+size {
+			break
+		}
+		if !l.take(n, data[4:4+size]) {
+			n.leaving = true
+			break
+		}
+		n.served++
+		n.seen = l.tick
+		data = data[4+size:]
+	}
+	n.in = append(n.in[:0], data...)
+}
+
+// take evaluates a request; false when it is none of the lane's business, and then nothing was changed.
+func (l *lane) take(n *loan, frame []byte) bool {
+	h, rest, err := parseHeader(frame)
+	if err != nil || h.key != produceKey || h.version < l.row.min || h.version > l.row.max {
+		return false
+	}
+	if _, rest, err = parseClientID(rest); err != nil {
+		return false
+	}
+	if h.version >= l.row.flexible {
+		if rest, err = skipTags(rest); err != nil {
+			return false
+		}
+	}
+	l.req = kmsg.ProduceRequest{Version: h.version, Topics: l.req.Topics}
+	if err := l.req.UnsafeReadFrom(rest); err != nil || l.req.Acks != 1 && l.req.Acks != -1 {
+		return false
+	}
+	if !n.c.room() {
+		return false
+	}
+	a := answers.Get().(*answer)
+	a.correlation, a.size, a.durable, a.err = h.correlation, len(frame), l.req.Acks == -1, nil
+	a.resp.Version = h.version
+	turn := l.written
+	if a.durable {
+		turn = l.durable
+	}
+	l.api.produceInto(turn, l.now, &l.req, &a.resp, true)
+	l.tally.requests++
+	l.tally.bytesIn += int64(len(frame)) + 4
+	if n.c.promise(a) {
+		n.direct++
+	}
+	n.answers = append(n.answers, a)
+	return true
+}
+
+// room says whether a further reply may be left to the settler.
+func (c *conn) room() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waiting < mostPending && c.bytes <= c.s.o.MaxInFlight
+}
+
+// promise says that the lane may write a reply itself: it needs no fsync, and none before it is with the settler.
+// Otherwise it counts it as waiting.
+func (c *conn) promise(a *answer) (direct bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == 0 && !a.durable {
+		return true
+	}
+	c.waiting++
+	c.bytes += a.size
+	return false
+}
+
+// answer commits the cycle's turn and writes its replies, or hands them to the settler.
+func (l *lane) answer() {
+	if len(l.active) == 0 {
+		return
+	}
+	l.row.counts.requests.Add(l.tally.requests)
+	l.row.counts.bytesIn.Add(l.tally.bytesIn)
+	l.row.counts.nanos.Add(l.tally.nanos)
+	l.tally.requests, l.tally.bytesIn, l.tally.nanos = 0, 0, 0
+	l.written.Touched() // readers are woken by the hub
+	l.durable.Touched()
+	var err error
+	if l.written.Pending() {
+		// Not a context that ends: it is the waiting that commits.
+		err = l.written.Wait(context.Background())
+	}
+	var later settling
+	if l.durable.Pending() {
+		later.ticket = l.durable.Ticket()
+	}
+	for _, n := range l.active {
+		for _, a := range n.answers {
+			if !a.durable {
+				a.err = err
+			}
+		}
+		if n.direct > 0 {
+			l.out = l.row.encode(l.out[:0], n.answers[:n.direct])
+			if !n.write(l.out, 0, 0) {
+				n.leaving = true
+			}
+		}
+		if rest := n.answers[n.direct:]; len(rest) > 0 {
+			later.due = append(later.due, due{n, append([]*answer(nil), rest...)})
+		}
+		clear(n.answers)
+		n.answers, n.direct, n.active = n.answers[:0], 0, false
+	}
+	if len(later.due) > 0 {
+		l.settler.add(later)
+	}
+	if cap(l.out) > largestKept {
+		l.out = nil
+	}
+}
+
+// answer is a reply of a lane.
+type answer struct {
+	resp        kmsg.ProduceResponse
+	correlation int32
+	size        int // of the request
+	durable     bool
+	err         error // of the commit
+}
+
+var answers = sync.Pool{New: func() any { return new(answer) }}
+
+// encode appends replies and lets go of them.
+func (r *row) encode(b []byte, all []*answer) []byte {
+	for _, a := range all {
+		if a.err != nil {
+			notStored(&a.resp)
+		}
+		b = appendReply(b, r, a.resp.Version, a.correlation, &a.resp)
+		if len(a.resp.Topics) == 1 && len(a.resp.Topics[0].Partitions) <= 16 { // larger ones are left to the collector
+			answers.Put(a)
+		}
+	}
+	r.counts.bytesOut.Add(int64(len(b)))
+	return b
+}
+
+// write sends replies whose turn it is, of which some have been counted as waiting. What the socket does not take is
+// kept for the reader's goroutine. False: the connection must be given back.
+func (n *loan) write(b []byte, waited, bytes int) bool {
+	c := n.c
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if waited > 0 {
+		// Before the write, as in conn.writeAll: the reply to the client's next request may then be written by the
+		// lane, which waits for writing.
+		c.mu.Lock()
+		c.waiting -= waited
+		c.bytes -= bytes
+		c.settled.Broadcast()
+		c.mu.Unlock()
+	}
+	if len(n.rest) == 0 {
+		m, err := writeSocket(n.fd, b)
+		if err != nil {
+			c.breakOff()
+			return false
+		}
+		b = b[m:]
+	}
+	n.rest = append(n.rest, b...)
+	return len(n.rest) == 0
+}
+
+// settler waits for what acks=-1 asks for, and writes those replies and all behind them.
+type settler struct {
+	row    *row
+	recall func(*loan) // has the lane give a connection back
+	out    []byte
+	done   chan struct{}
+
+	mu    sync.Mutex
+	more  sync.Cond
+	queue []settling
+	ended bool
+}
+
+// settling is what a cycle has left to the settler.
+type settling struct {
+	ticket bridge.Ticket
+	due    []due
+}
+
+// due are replies of a connection.
+type due struct {
+	loan    *loan
+	answers []*answer
+}
+
+func (y *settler) add(s settling) {
+	y.mu.Lock()
+	y.queue = append(y.queue, s)
+	y.mu.Unlock()
+	y.more.Signal()
+}
+
+// end lets the settler end when it has nothing left.
+func (y *settler) end() {
+	y.mu.Lock()
+	y.ended = true
+	y.mu.Unlock()
+	y.more.Signal()
+	<-y.done
+}
+
+func (y *settler) run() {
+	defer close(y.done)
+	for {
+		y.mu.Lock()
+		for len(y.queue) == 0 && !y.ended {
+			y.more.Wait()
+		}
+		all := y.queue
+		y.queue = nil
+		y.mu.Unlock()
+		if len(all) == 0 {
+			return
+		}
+		for i := range all {
+			y.settle(&all[i])
+		}
+	}
+}
+
+func (y *settler) settle(s *settling) {
+	err := s.ticket.Wait(context.Background())
+	for _, d := range s.due {
+		bytes := 0
+		for _, a := range d.answers {
+			bytes += a.size
+			if a.durable {
+				a.err = err
+			}
+		}
+		n := len(d.answers)
+		y.out = y.row.encode(y.out[:0], d.answers)
+		if !d.loan.write(y.out, n, bytes) {
+			y.recall(d.loan)
+		}
+	}
+	if cap(y.out) > largestKept {
+		y.out = nil
+	}
+}
