@@ -240,6 +240,7 @@ func (l *epollLane) takeOrders() {
 		l.byFD[n.fd] = n
 		l.lent++
 		l.s.lending.lent.Add(1)
+		l.s.lending.loans.Add(1)
 		if err := l.control(unix.EPOLL_CTL_ADD, n.fd, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
 			l.s.o.Logger.Error("kafka: cannot watch a connection", "error", err)
 			n.err = err

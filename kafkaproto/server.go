@@ -72,6 +72,7 @@ type Server struct {
 		after, again int              // lendAfter, lendAgain; after 0: never
 		clock        func() time.Time // for idle timeouts
 		lent         atomic.Int64     // connections now
+		loans        atomic.Int64     // ever made
 	}
 
 	mu        sync.Mutex // guards the two sets, their connections' nc, and cut
