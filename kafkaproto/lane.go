@@ -16,11 +16,15 @@ import (
 // lane evaluates small Produce requests of many connections. What the sockets need is the event loop's.
 //
 //	cycle:  all that is ready ─► feed: frames ─► take: one request into a turn ─► answer: one Wait, all replies
-//	                                                                              └─► acks=-1: the settler
+//	                                  ┌───────────────────── acks=-1: gathered ◄──┘
+//	                                  └─► settle: one commit, one fsync ─► settled: all replies
 //
 // acks=1 and acks=-1 have a turn each. The lane waits for the first: that commits what both have evaluated into the same
-// rounds. It never waits for an fsync, and does not commit what only acks=-1 asks for: the settler does, by waiting, once the
-// fsync before it has ended; all that the lane evaluates meanwhile shares that commit.
+// rounds. It never waits for an fsync, and does not commit what only acks=-1 asks for: that is gathered while an fsync is
+// under way, and then until a cycle brings no more, so that clients whose replies were just written share the next one.
+//
+// Why does whoever has waited for the fsync not write its replies? While he does, the next group has not
+// gathered: measured, half of the connections took turns with the other half.
 //
 // All fields are the lane's goroutine's.
 type lane struct {
@@ -33,18 +37,22 @@ type lane struct {
 	req              kmsg.ProduceRequest
 	out              []byte
 	active           []*loan // with something to answer, or leaving, in this cycle
-	settler          *settler
+	gathered         []*loan // with replies for the next fsync
+	fresh            bool    // this cycle has added some
+	cycles           int     // since gathering, with no fsync under way
+	syncing          bool
+	settler          chan *settling // never full: one is under way at most
 	tally            struct{ requests, bytesIn, nanos int64 }
 }
 
 // mostLent is the largest frame that a lane evaluates.
 const mostLent = 16 << 10
 
-func newLane(s *Server, recall func(*loan)) *lane {
-	l := &lane{s: s, row: s.list[produceKey], api: recordAPI{s}, written: s.b.Begin(bridge.Written), durable: s.b.Begin(bridge.Durable)}
-	l.settler = &settler{row: l.row, recall: recall, done: make(chan struct{})}
-	l.settler.more.L = &l.settler.mu
-	return l
+func newLane(s *Server) *lane {
+	return &lane{
+		s: s, row: s.list[produceKey], api: recordAPI{s},
+		written: s.b.Begin(bridge.Written), durable: s.b.Begin(bridge.Durable), settler: make(chan *settling, 1),
+	}
 }
 
 // begin starts a cycle.
@@ -139,15 +147,15 @@ func (l *lane) take(n *loan, frame []byte) bool {
 	return true
 }
 
-// room says whether a further reply may be left to the settler.
+// room says whether a further reply may wait for an fsync.
 func (c *conn) room() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting < mostPending && c.bytes <= c.s.o.MaxInFlight
 }
 
-// promise says that the lane may write a reply itself: it needs no fsync, and none before it is with the settler.
-// Otherwise it counts it as waiting.
+// promise says that a reply may be written in this cycle: it needs no fsync, and none before it does. Otherwise it counts
+// it as waiting.
 func (c *conn) promise(a *answer) (direct bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +167,7 @@ func (c *conn) promise(a *answer) (direct bool) {
 	return false
 }
 
-// answer commits the cycle's turn and writes its replies, or hands them to the settler.
+// answer commits the cycle's turn and writes its replies, or leaves them to the next fsync.
 func (l *lane) answer() {
 	if len(l.active) == 0 {
 		return
@@ -175,10 +183,6 @@ func (l *lane) answer() {
 		// Not a context that ends: it is the waiting that commits.
 		err = l.written.Wait(context.Background())
 	}
-	var later settling
-	if l.durable.Pending() {
-		later.ticket = l.durable.Ticket()
-	}
 	for _, n := range l.active {
 		for _, a := range n.answers {
 			if !a.durable {
@@ -192,13 +196,10 @@ func (l *lane) answer() {
 			}
 		}
 		if rest := n.answers[n.direct:]; len(rest) > 0 {
-			later.due = append(later.due, due{n, append([]*answer(nil), rest...)})
+			l.put(n, rest)
 		}
 		clear(n.answers)
 		n.answers, n.direct, n.active = n.answers[:0], 0, false
-	}
-	if len(later.due) > 0 {
-		l.settler.add(later)
 	}
 	if cap(l.out) > largestKept {
 		l.out = nil
@@ -238,8 +239,7 @@ func (n *loan) write(b []byte, waited, bytes int) bool {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if waited > 0 {
-		// Before the write, as in conn.writeAll: the reply to the client's next request may then be written by the
-		// lane, which waits for writing.
+		// Before the write, as in conn.writeAll: a reader's goroutine that has drained still waits for writing.
 		c.mu.Lock()
 		c.waiting -= waited
 		c.bytes -= bytes
@@ -258,23 +258,11 @@ func (n *loan) write(b []byte, waited, bytes int) bool {
 	return len(n.rest) == 0
 }
 
-// settler waits for what acks=-1 asks for, and writes those replies and all behind them.
-type settler struct {
-	row    *row
-	recall func(*loan) // has the lane give a connection back
-	out    []byte
-	done   chan struct{}
-
-	mu    sync.Mutex
-	more  sync.Cond
-	queue []settling
-	ended bool
-}
-
-// settling is what a cycle has left to the settler.
+// settling is what waits for an fsync: replies to acks=-1, and all behind them on their connections.
 type settling struct {
 	ticket bridge.Ticket
 	due    []due
+	err    error // of the wait
 }
 
 // due are replies of a connection.
@@ -283,58 +271,68 @@ type due struct {
 	answers []*answer
 }
 
-func (y *settler) add(s settling) {
-	y.mu.Lock()
-	y.queue = append(y.queue, s)
-	y.mu.Unlock()
-	y.more.Signal()
+// patience is how many cycles in a row may bring more for the next fsync before it is begun.
+const patience = 8
+
+// put leaves replies to the next fsync.
+func (l *lane) put(n *loan, later []*answer) {
+	if len(n.later) == 0 {
+		l.gathered = append(l.gathered, n)
+	}
+	n.later = append(n.later, later...)
+	l.fresh = true
 }
 
-// end lets the settler end when it has nothing left.
-func (y *settler) end() {
-	y.mu.Lock()
-	y.ended = true
-	y.mu.Unlock()
-	y.more.Signal()
-	<-y.done
+// commitGathered begins an fsync for what has been gathered, unless one is under way, or the cycle has brought more: then
+// the next may as well.
+func (l *lane) commitGathered() {
+	if len(l.gathered) == 0 || l.syncing {
+		return
+	}
+	if l.fresh && l.cycles < patience {
+		l.fresh = false
+		l.cycles++
+		return
+	}
+	s := &settling{due: make([]due, len(l.gathered))}
+	if l.durable.Pending() {
+		s.ticket = l.durable.Ticket()
+	}
+	for i, n := range l.gathered {
+		s.due[i], n.later = due{n, n.later}, nil
+	}
+	clear(l.gathered)
+	l.gathered, l.fresh, l.cycles, l.syncing = l.gathered[:0], false, 0, true
+	l.settler <- s
 }
 
-func (y *settler) run() {
-	defer close(y.done)
-	for {
-		y.mu.Lock()
-		for len(y.queue) == 0 && !y.ended {
-			y.more.Wait()
-		}
-		all := y.queue
-		y.queue = nil
-		y.mu.Unlock()
-		if len(all) == 0 {
-			return
-		}
-		for i := range all {
-			y.settle(&all[i])
-		}
+// gathering says that commitGathered waits for a cycle that brings nothing.
+func (l *lane) gathering() bool { return len(l.gathered) > 0 && !l.syncing }
+
+// settle waits for one fsync after another; done tells the lane. It is a goroutine of its own, so that the lane never waits.
+func settle(orders <-chan *settling, done func(*settling)) {
+	for s := range orders {
+		// Not a context that ends: it is the waiting that commits.
+		s.err = s.ticket.Wait(context.Background())
+		done(s)
 	}
 }
 
-func (y *settler) settle(s *settling) {
-	err := s.ticket.Wait(context.Background())
+// settled writes the replies that have waited for an fsync.
+func (l *lane) settled(s *settling) {
+	l.syncing = false
 	for _, d := range s.due {
 		bytes := 0
 		for _, a := range d.answers {
 			bytes += a.size
 			if a.durable {
-				a.err = err
+				a.err = s.err
 			}
 		}
-		n := len(d.answers)
-		y.out = y.row.encode(y.out[:0], d.answers)
-		if !d.loan.write(y.out, n, bytes) {
-			y.recall(d.loan)
+		waited := len(d.answers)
+		l.out = l.row.encode(l.out[:0], d.answers)
+		if !d.loan.write(l.out, waited, bytes) && !d.loan.gone {
+			l.leave(d.loan)
 		}
-	}
-	if cap(y.out) > largestKept {
-		y.out = nil
 	}
 }

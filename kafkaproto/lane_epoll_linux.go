@@ -90,7 +90,7 @@ func (p *lanes) pick() *epollLane {
 				break
 			}
 			p.all = append(p.all, l)
-			go l.settler.run()
+			go settle(l.settler, l.tell)
 			go l.run()
 		}
 	}
@@ -118,7 +118,7 @@ func (p *lanes) stop() {
 		l.quit.Store(true)
 		l.poke()
 		<-l.done
-		l.settler.end()
+		close(l.settler) // nothing is owed
 		unix.Close(l.ep)
 		unix.Close(l.bell)
 	}
@@ -136,11 +136,11 @@ type epollLane struct {
 	scratch  []byte
 	swept    int64 // tick
 
-	quit   atomic.Bool
-	asleep atomic.Bool
-	mu     sync.Mutex
-	// adopted are new; recalled are to be given back.
-	adopted, recalled []*loan
+	quit    atomic.Bool
+	asleep  atomic.Bool
+	mu      sync.Mutex
+	adopted []*loan
+	told    *settling // has been waited for
 }
 
 func newEpollLane(s *Server) (*epollLane, error) {
@@ -154,7 +154,7 @@ func newEpollLane(s *Server) (*epollLane, error) {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
 	l := &epollLane{ep: ep, bell: bell, done: make(chan struct{}), events: make([]unix.EpollEvent, laneEvents), scratch: make([]byte, laneChunk)}
-	l.lane = newLane(s, l.recall)
+	l.lane = newLane(s)
 	if err := l.control(unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN); err != nil {
 		unix.Close(ep)
 		unix.Close(bell)
@@ -174,10 +174,10 @@ func (l *epollLane) poke() {
 	}
 }
 
-// recall has a connection given back. Any goroutine.
-func (l *epollLane) recall(n *loan) {
+// tell brings what has been waited for back to the lane.
+func (l *epollLane) tell(s *settling) {
 	l.mu.Lock()
-	l.recalled = append(l.recalled, n)
+	l.told = s
 	l.mu.Unlock()
 	l.poke()
 }
@@ -198,6 +198,7 @@ func (l *epollLane) run() {
 		}
 		l.sweep()
 		l.answer()
+		l.commitGathered()
 		l.giveBack()
 	}
 }
@@ -211,7 +212,7 @@ func (l *epollLane) wait() int {
 	l.asleep.Store(true)
 	l.mu.Lock()
 	// What was said between the last look and asleep rang no bell.
-	if len(l.adopted) > 0 || len(l.recalled) > 0 || l.quit.Load() || l.lent > 0 && l.s.closing.Load() {
+	if len(l.adopted) > 0 || l.told != nil || l.gathering() || l.quit.Load() || l.lent > 0 && l.s.closing.Load() {
 		ms = 0
 	}
 	l.mu.Unlock()
@@ -229,9 +230,12 @@ func (l *epollLane) wait() int {
 // takeOrders looks at who comes and who must go.
 func (l *epollLane) takeOrders() {
 	l.mu.Lock()
-	adopted, recalled := l.adopted, l.recalled
-	l.adopted, l.recalled = nil, nil
+	adopted, told := l.adopted, l.told
+	l.adopted, l.told = nil, nil
 	l.mu.Unlock()
+	if told != nil {
+		l.settled(told)
+	}
 	for _, n := range adopted {
 		n.seen = l.tick
 		for n.fd >= len(l.byFD) {
@@ -244,11 +248,6 @@ func (l *epollLane) takeOrders() {
 		if err := l.control(unix.EPOLL_CTL_ADD, n.fd, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
 			l.s.o.Logger.Error("kafka: cannot watch a connection", "error", err)
 			n.err = err
-			l.leave(n)
-		}
-	}
-	for _, n := range recalled {
-		if !n.gone {
 			l.leave(n)
 		}
 	}

@@ -499,8 +499,7 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 	if _, err := s.b.CreateTopic(context.Background(), bridge.NewTopic{Name: "t", Partitions: 1, Replication: 1}, false); err != nil {
 		t.Fatal(err)
 	}
-	l := newLane(s, nil)
-	go l.settler.run()
+	l := newLane(s)
 	var loans []*loan
 	var clients []int
 	for range 3 {
@@ -522,7 +521,6 @@ func TestAPanicEndsItsConnectionOnly(t *testing.T) {
 		l.feed(n, framed(int32(i), produceTo("t", 1, oneRecord(t, "v"))))
 	}
 	l.answer()
-	l.settler.end()
 	for i, n := range loans {
 		b := make([]byte, 1000)
 		m, err := unix.Read(clients[i], b)

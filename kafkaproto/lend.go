@@ -67,10 +67,11 @@ type loan struct {
 
 	in      []byte    // received and not evaluated
 	answers []*answer // of this cycle, in the order of the requests
-	direct  int       // so many of them are the lane's to write, the others the settler's
+	direct  int       // so many of them may be written in this cycle, the others wait for an fsync
+	later   []*answer // of earlier cycles, gathered for the next fsync
 	active  bool      // in the lane's list of this cycle
 	leaving bool      // given back at the end of the cycle
-	gone    bool      // given back
+	gone    bool      // given back; the lane still writes what it owes, for which lend waits
 	served  int       // requests
 	seen    int64     // when the last request came, in ticks of the lane
 	err     error     // why the connection must end; nil
