@@ -41,6 +41,8 @@ type lane struct {
 	fresh            bool    // this cycle has added some
 	cycles           int     // since gathering, with no fsync under way
 	syncing          bool
+	begun            int64          // when the last fsync was asked for, in ticks
+	company          company        // who is expected to share the next one
 	settler          chan *settling // never full: one is under way at most
 	tally            struct{ requests, bytesIn, nanos int64 }
 }
@@ -289,11 +291,16 @@ func (l *lane) commitGathered() {
 	if len(l.gathered) == 0 || l.syncing {
 		return
 	}
-	if l.fresh && l.cycles < patience {
+	if l.fresh && l.cycles < patience && !l.company.complete(len(l.gathered)) {
 		l.fresh = false
 		l.cycles++
 		return
 	}
+	if l.linger() > 0 {
+		return
+	}
+	l.company.judge(len(l.gathered))
+	l.begun = l.tick
 	s := &settling{due: make([]due, len(l.gathered))}
 	if l.durable.Pending() {
 		s.ticket = l.durable.Ticket()
@@ -309,6 +316,54 @@ func (l *lane) commitGathered() {
 // gathering says that commitGathered waits for a cycle that brings nothing.
 func (l *lane) gathering() bool { return len(l.gathered) > 0 && !l.syncing }
 
+// linger is how long the lane may wait for more to come before the next fsync.
+func (l *lane) linger() time.Duration {
+	if l.fresh || l.company.complete(len(l.gathered)) {
+		return 0
+	}
+	return time.Duration(max(l.company.until-l.tick, 0))
+}
+
+// company is what is known of those who share an fsync. Whose reply was just written is likely to send his next request
+// soon; an fsync that covers him too is cheaper than one more. Those who were expected in vain are not waited for
+// again for a while.
+type company struct {
+	expected int   // connections, those that have come included
+	until    int64 // in ticks
+	pause    int   // fsyncs before the lane lingers again
+	vain     int   // the pause after the next disappointment
+}
+
+const (
+	mostLinger = 200 * time.Microsecond // and a quarter of what the last fsync took
+	mostVain   = 64
+)
+
+// expect is called when n replies have been written after an fsync that took so long.
+func (c *company) expect(n, have int, now int64, took time.Duration) {
+	c.expected, c.until = n+have, 0
+	if c.pause > 0 {
+		c.pause--
+	} else if c.expected > 1 {
+		c.until = now + int64(min(took/4, mostLinger))
+	}
+}
+
+func (c *company) complete(have int) bool { return have >= c.expected }
+
+// judge is called when an fsync begins.
+func (c *company) judge(have int) {
+	switch {
+	case c.until == 0:
+	case 4*have < 3*c.expected:
+		c.vain = min(2*c.vain+1, mostVain)
+		c.pause = c.vain
+	default:
+		c.vain = 0
+	}
+	c.until = 0
+}
+
 // settle waits for one fsync after another; done tells the lane. It is a goroutine of its own, so that the lane never waits.
 func settle(orders <-chan *settling, done func(*settling)) {
 	for s := range orders {
@@ -321,6 +376,7 @@ func settle(orders <-chan *settling, done func(*settling)) {
 // settled writes the replies that have waited for an fsync.
 func (l *lane) settled(s *settling) {
 	l.syncing = false
+	took := time.Duration(l.tick - l.begun)
 	for _, d := range s.due {
 		bytes := 0
 		for _, a := range d.answers {
@@ -335,4 +391,5 @@ func (l *lane) settled(s *settling) {
 			l.leave(d.loan)
 		}
 	}
+	l.company.expect(len(s.due), len(l.gathered), l.s.lending.clock().UnixNano(), took)
 }

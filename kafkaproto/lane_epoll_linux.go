@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -135,6 +136,7 @@ type epollLane struct {
 	events   []unix.EpollEvent
 	scratch  []byte
 	swept    int64 // tick
+	coarse   bool  // no epoll_pwait2 here
 
 	quit    atomic.Bool
 	asleep  atomic.Bool
@@ -216,7 +218,7 @@ func (l *epollLane) wait() int {
 		ms = 0
 	}
 	l.mu.Unlock()
-	n, err := unix.EpollWait(l.ep, l.events, ms)
+	n, err := l.epollWait(ms)
 	l.asleep.Store(false)
 	if err != nil {
 		if err != unix.EINTR {
@@ -225,6 +227,21 @@ func (l *epollLane) wait() int {
 		return 0
 	}
 	return n
+}
+
+// epollWait is epoll_wait; where the lane gathers it waits for less than a millisecond.
+func (l *epollLane) epollWait(ms int) (int, error) {
+	if d := l.linger(); l.gathering() && d > 0 && !l.coarse {
+		until := unix.NsecToTimespec(int64(d))
+		n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(l.ep), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)),
+			uintptr(unsafe.Pointer(&until)), 0, 0)
+		if errno == 0 {
+			return int(n), nil
+		}
+		l.coarse = errno != unix.EINTR // older than Linux 5.11
+		ms = 0
+	}
+	return unix.EpollWait(l.ep, l.events, ms)
 }
 
 // takeOrders looks at who comes and who must go.

@@ -592,3 +592,52 @@ func TestPipelinedProducesOfBothLevelsKeepTheirOrder(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// FuzzLane feeds bytes to a lane, whole and in pieces: it evaluates the same requests, and hands back all the rest.
+func FuzzLane(f *testing.F) {
+	_, s := newWeir(f, bridge.Options{})
+	if _, err := s.b.CreateTopic(context.Background(), bridge.NewTopic{Name: "t", Partitions: 1, Replication: 1}, false); err != nil {
+		f.Fatal(err)
+	}
+	null, err := unix.Open("/dev/null", unix.O_WRONLY, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	small := framed(1, produceTo("t", 1, oneRecord(f, "v")))
+	f.Add(append(slices.Clone(small), small...), 7)
+	f.Add(append(slices.Clone(small), framed(2, metadata(9, "t"))...), 100)
+	f.Add(append(framed(1, produceTo("elsewhere", -1, nil)), 0, 0, 1), 1)
+	f.Add(framed(1, produceTo("t", 1, make([]byte, 20_000))), 5_000)
+	f.Fuzz(func(t *testing.T, data []byte, piece int) {
+		if len(data) > laneChunk/2 {
+			return
+		}
+		piece = max(piece, 1)
+		feed := func(piece int) *loan {
+			l := newLane(s)
+			go settle(l.settler, func(*settling) {})
+			defer close(l.settler)
+			n := &loan{c: newConn(s, &silent{}), fd: null}
+			for rest := slices.Clone(data); len(rest) > 0 && !n.leaving; {
+				m := min(piece, len(rest))
+				l.begin(1)
+				l.feed(n, append(slices.Clone(n.in), rest[:m]...))
+				l.answer()
+				if rest = rest[m:]; n.leaving {
+					n.in = append(n.in, rest...)
+				}
+			}
+			if n.err != nil {
+				t.Fatal(n.err)
+			}
+			if !bytes.HasSuffix(data, n.in) {
+				t.Fatalf("%q is left of %q", n.in, data)
+			}
+			return n
+		}
+		whole, parts := feed(len(data)), feed(piece)
+		if whole.served != parts.served || !bytes.Equal(whole.in, parts.in) {
+			t.Fatalf("%d requests and %q, in pieces %d and %q", whole.served, whole.in, parts.served, parts.in)
+		}
+	})
+}
