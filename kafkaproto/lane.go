@@ -93,7 +93,7 @@ func (l *lane) feed(n *loan, data []byte) {
 	l.activate(n)
 	for !n.leaving && len(data) >= 4 {
 		size := int(int32(binary.BigEndian.Uint32(data)))
-		if size < 8 || size > mostLent {
+		if size < 8 || size > min(mostLent, l.s.o.MaxFrame) {
 			n.leaving = true
 			break
 		}

@@ -3,6 +3,7 @@ package kafkaproto
 import (
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -210,6 +211,14 @@ func (l *epollLane) wait() int {
 	ms := -1
 	if l.lent > 0 {
 		ms = int(l.sweepEvery()/time.Millisecond) + 1
+	}
+	if !l.gathering() {
+		// Those whom the last cycle has woken (fetches) run first where nothing is ready: while this goroutine
+		// sleeps in the system they would wait for another thread.
+		if n, _ := unix.EpollWait(l.ep, l.events, 0); n > 0 {
+			return n
+		}
+		runtime.Gosched()
 	}
 	l.asleep.Store(true)
 	l.mu.Lock()
