@@ -2,6 +2,7 @@ package kafkaproto
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -21,31 +22,61 @@ import (
 //   - Idempotent batches: the engine's window; a repeated batch answers its first offset.
 //   - zstd before v7: UNSUPPORTED_COMPRESSION_TYPE.
 //
+// Connections that do nothing else are lent to a lane (lend.go), which evaluates with the same code.
+//
 // Left out: transactional batches (INVALID_TXN_STATE) until transactions are served;
 // min.insync.replicas is stored and not acted on, there being one replica.
+
+const produceKey = 0
 
 func (s recordAPI) produce(c *call) reply {
 	req := c.req.(*kmsg.ProduceRequest)
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
-	level := bridge.Written
-	switch req.Acks {
-	case 0:
-		level = bridge.Unanswered
-	case -1:
-		level = bridge.Durable
-	}
-	legal := req.Acks >= -1 && req.Acks <= 1
+	level := produceLevel(req.Acks)
 	turn := c.c.turn(level)
-	now := s.b.Now()
-	failed := false
-	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	failed := s.produceInto(turn, s.b.Now(), req, resp, false)
+	ticket := turn.Ticket()
+	if req.Acks == 0 {
+		return reply{none: true, closes: failed, ticket: &ticket, failed: closed}
+	}
+	return reply{
+		body: resp, ticket: &ticket, inline: level == bridge.Written,
+		failed: func(error) reply { notStored(resp); return reply{body: resp} },
+	}
+}
+
+// produceLevel is when a Produce is answered. Other acks than these are refused.
+func produceLevel(acks int16) bridge.Level {
+	switch acks {
+	case 0:
+		return bridge.Unanswered
+	case -1:
+		return bridge.Durable
+	}
+	return bridge.Written
+}
+
+// produceInto evaluates a request into a turn that is given (the connection's, a lane's) and fills its response,
+// whose slices are used again. It says whether a partition failed. lent: the records lie in a buffer that will be
+// used again, so that what is stored of them must be copied. The response keeps nothing of the request's memory.
+func (s recordAPI) produceInto(turn *bridge.Turn, now int64, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse, lent bool) (failed bool) {
+	legal := req.Acks >= -1 && req.Acks <= 1
+	resp.Topics = sized(resp.Topics, len(req.Topics))
 	for i := range req.Topics {
 		rt, out := &req.Topics[i], &resp.Topics[i]
-		out.Topic, out.TopicID = rt.Topic, rt.TopicID
-		topic, missing := s.topicOf(rt.Topic, rt.TopicID, c.version >= 13)
-		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(rt.Partitions))
+		partitions := sized(out.Partitions, len(rt.Partitions))
+		*out = kmsg.NewProduceResponseTopic()
+		out.TopicID, out.Partitions = rt.TopicID, partitions
+		topic, missing := s.topicOf(rt.Topic, rt.TopicID, req.Version >= 13)
+		switch {
+		case req.Version >= 13:
+		case missing == none:
+			out.Topic = topic.Name
+		default:
+			out.Topic = strings.Clone(rt.Topic)
+		}
 		for j := range rt.Partitions {
-			p := &out.Partitions[j]
+			p := &partitions[j]
 			*p = kmsg.NewProduceResponseTopicPartition()
 			p.Partition = rt.Partitions[j].Partition
 			p.BaseOffset, p.LogStartOffset = -1, -1
@@ -55,26 +86,28 @@ func (s recordAPI) produce(c *call) reply {
 			case missing != none:
 				p.ErrorCode = missing
 			default:
-				s.append(c, turn, topic, rt.Partitions[j].Records, now, p)
+				b := produced{records: rt.Partitions[j].Records, lent: lent, version: req.Version}
+				b.appendTo(turn, topic, now, p)
 			}
 			failed = failed || p.ErrorCode != none
 		}
 	}
-	ticket := turn.Ticket()
-	if req.Acks == 0 {
-		return reply{none: true, closes: failed, ticket: &ticket, failed: closed}
+	return failed
+}
+
+// sized is a slice of n elements that keeps what memory the old one has. The elements may be old ones.
+func sized[T any](old []T, n int) []T {
+	if cap(old) >= n {
+		return old[:n]
 	}
-	return reply{
-		body: resp, ticket: &ticket, inline: level == bridge.Written,
-		failed: func(error) reply { return notStored(resp) },
-	}
+	return make([]T, n)
 }
 
 // closed is the answer to acks=0 that failed.
 func closed(error) reply { return reply{none: true, closes: true} }
 
 // notStored turns a reply whose commit failed into errors.
-func notStored(resp *kmsg.ProduceResponse) reply {
+func notStored(resp *kmsg.ProduceResponse) {
 	for i := range resp.Topics {
 		for j := range resp.Topics[i].Partitions {
 			p := &resp.Topics[i].Partitions[j]
@@ -83,7 +116,6 @@ func notStored(resp *kmsg.ProduceResponse) reply {
 			}
 		}
 	}
-	return reply{body: resp}
 }
 
 // topicOf finds a topic that Kafka clients see, by name or by ID, or says which error.
@@ -100,18 +132,29 @@ func (s *Server) topicOf(name string, id [16]byte, byID bool) (*bridge.Topic, co
 	return nil, unknownTopicOrPartition
 }
 
-// append checks and evaluates one partition's batch.
-func (s recordAPI) append(c *call, turn *bridge.Turn, topic *bridge.Topic, records []byte, now int64, p *kmsg.ProduceResponseTopicPartition) {
+// produced is what a request has for one partition.
+type produced struct {
+	records []byte
+	lent    bool // the memory will be used again
+	version int16
+}
+
+// appendTo checks and evaluates one partition's batch.
+func (b *produced) appendTo(turn *bridge.Turn, topic *bridge.Topic, now int64, p *kmsg.ProduceResponseTopicPartition) {
 	no, ok := topic.Stream(p.Partition)
 	if !ok {
 		p.ErrorCode = unknownTopicOrPartition
 		return
 	}
 	rules := topic.BatchRules(now)
-	checked, err := checkBatch(records, rules, c.version)
+	checked, err := checkBatch(b.records, rules, b.version)
 	if err != nil {
 		refuse(p, err)
 		return
+	}
+	records := b.records
+	if b.lent {
+		records = append(make([]byte, 0, len(records)), records...) // the engine keeps it: not a byte more
 	}
 	args := bridge.BatchArgs{Data: records, Count: checked.Count, MinTime: checked.MinTime, MaxTime: checked.MaxTime}
 	if checked.ProducerID >= 0 {

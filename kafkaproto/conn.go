@@ -21,7 +21,7 @@ import (
 // a commit behind other requests, and alone writes while any is pending.
 type conn struct {
 	s      *Server
-	nc     net.Conn
+	nc     net.Conn // another after it was lent; replaced by the reader under s.mu
 	frames *frameReader
 	host   string // "/127.0.0.1"
 	ctx    context.Context
@@ -31,6 +31,7 @@ type conn struct {
 	// watched is closed when the goroutine that looks out for the client's leaving
 	// has given the frame reader back.
 	watched chan struct{}
+	credit  credit // whether the socket may be lent to a lane; the reader's
 
 	out chan pending // to the writer, in the order of the requests
 	// writing is held by whoever writes a reply, taken in the order of the replies.
@@ -58,6 +59,7 @@ const mostPending = 256
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, frames: newFrameReader(nc, s.o.MaxFrame)}
 	c.settled.L = &c.mu
+	c.credit.price = s.lending.after
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
 		c.host = "/" + host
@@ -80,7 +82,7 @@ func (c *conn) turn(level bridge.Level) *bridge.Turn {
 // serve runs the connection to its end.
 func (c *conn) serve() {
 	defer c.cancel()
-	defer c.nc.Close()
+	defer func() { c.nc.Close() }()
 	err := c.readAll()
 	if c.out != nil {
 		close(c.out)
@@ -118,6 +120,15 @@ func (c *conn) readAll() (err error) {
 		if c.watched != nil {
 			<-c.watched
 			c.watched = nil
+		}
+		if c.mayLend() {
+			lent, err := c.lend()
+			if err != nil {
+				return err
+			}
+			if lent {
+				continue // on the new net.Conn
+			}
 		}
 		frame, err := c.frames.next()
 		if err != nil {
@@ -169,12 +180,14 @@ func (c *conn) evaluate(frame []byte) error {
 	out := r.handle(&q)
 	r.counts.nanos.Add(int64(time.Since(begin)))
 	r.counts.requests.Add(1)
+	c.count(&q, len(frame))
 	return c.finish(&q, out, len(frame))
 }
 
 // decode reads the rest of the header and the body.
 func (q *call) decode(rest []byte) (err error) {
-	if q.clientID, rest, err = parseClientID(rest); err != nil {
+	id, rest, err := parseClientID(rest)
+	if err != nil {
 		return err
 	}
 	if q.version >= q.row.flexible {
@@ -182,6 +195,12 @@ func (q *call) decode(rest []byte) (err error) {
 			return err
 		}
 	}
+	if q.row.key == produceKey {
+		req := &kmsg.ProduceRequest{Version: q.version}
+		q.req = req
+		return req.UnsafeReadFrom(rest) // its names do not outlive the frame
+	}
+	q.clientID = string(id)
 	q.req = kmsg.RequestForKey(q.row.key)
 	q.req.SetVersion(q.version)
 	return q.req.ReadFrom(rest)
@@ -275,15 +294,21 @@ func (c *conn) writeAll(out <-chan pending) {
 		} else {
 			c.s.replying.Add(-told.size)
 		}
-		c.writing.Unlock()
 		if err != nil {
-			c.mu.Lock()
-			c.broken = true
-			c.settled.Broadcast()
-			c.mu.Unlock()
+			// Still writing: a reader that has drained must see it before it lends the socket.
+			c.breakOff()
 			c.nc.Close() // wakes the reader
 		}
+		c.writing.Unlock()
 	}
+}
+
+// breakOff says that nothing more is written.
+func (c *conn) breakOff() {
+	c.mu.Lock()
+	c.broken = true
+	c.settled.Broadcast()
+	c.mu.Unlock()
 }
 
 // drain waits until the writer holds no reply but one that it is writing.
@@ -303,22 +328,14 @@ const largestKept = 256 << 10
 // write sends one reply: size:4 correlation:4 [tags] body.
 func (c *conn) write(p *pending, out *reply) error {
 	bp := buffers.Get().(*[]byte)
-	b := append((*bp)[:0], 0, 0, 0, 0)
-	b = be32(b, uint32(p.correlation))
-	if p.row.flexible <= p.version && p.row.key != apiVersionsKey {
-		b = append(b, 0)
-	}
-	if out.body != nil {
-		b = out.body.AppendTo(b)
-	}
-	size := len(b) - 4
+	b := appendReply((*bp)[:0], p.row, p.version, p.correlation, out.body)
+	size := len(b)
 	for _, piece := range out.raw {
 		size += len(piece)
 	}
-	put32(b, uint32(size))
-	p.row.counts.bytesOut.Add(int64(size) + 4)
-	// A client that does not read is given time by the size of its reply.
-	c.nc.SetWriteDeadline(time.Now().Add(time.Minute + time.Duration(size>>16)*time.Second))
+	put32(b, uint32(size-4))
+	p.row.counts.bytesOut.Add(int64(size))
+	c.allow(size)
 	var err error
 	if len(out.raw) == 0 {
 		_, err = c.nc.Write(b)
@@ -332,6 +349,25 @@ func (c *conn) write(p *pending, out *reply) error {
 		buffers.Put(bp)
 	}
 	return err
+}
+
+// appendReply appends a reply, whose size is right when all of its body is encoded here.
+func appendReply(b []byte, r *row, version int16, correlation int32, body kmsg.Response) []byte {
+	at := len(b)
+	b = be32(append(b, 0, 0, 0, 0), uint32(correlation))
+	if r.flexible <= version && r.key != apiVersionsKey {
+		b = append(b, 0)
+	}
+	if body != nil {
+		b = body.AppendTo(b)
+	}
+	put32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+// allow gives a client that does not read time by the size of its reply.
+func (c *conn) allow(size int) {
+	c.nc.SetWriteDeadline(time.Now().Add(time.Minute + time.Duration(size>>16)*time.Second))
 }
 
 // watch looks out for the client's leaving while a handler waits: the frame reader

@@ -22,10 +22,15 @@ import (
 )
 
 // newWeir serves a weir in memory on a loopback port and returns its address.
-func newWeir(t testing.TB, o bridge.Options) (addr string, s *Server) {
+func newWeir(t testing.TB, o bridge.Options, before ...func(*Server)) (addr string, s *Server) {
+	t.Helper()
+	return newWeirOn(t, storage.NewMem(4), o, before...)
+}
+
+// newWeirOn is newWeir on a store. before are called before the first connection.
+func newWeirOn(t testing.TB, st storage.Store, o bridge.Options, before ...func(*Server)) (addr string, s *Server) {
 	t.Helper()
 	ctx := context.Background()
-	st := storage.NewMem(4)
 	e, err := engine.Open(ctx, st, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +41,10 @@ func newWeir(t testing.TB, o bridge.Options) (addr string, s *Server) {
 		t.Fatal(err)
 	}
 	s = New(b, Options{})
+	lendAsSaid(s)
+	for _, fn := range before {
+		fn(s)
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,10 @@
 // reply, with the ticket of the rounds that it waits for, goes to the connection's
 // writer, so that all the batches a client has in flight share a commit and an fsync.
 //
+// A connection that sends small produces only is lent to a lane (lend.go, lane.go): one event
+// loop evaluates what many of them have sent into one turn. It is a goroutine's again
+// with the first request that is anything else.
+//
 // A handler that waits (Fetch, JoinGroup, SyncGroup) calls call.watch first: the
 // context then also ends when the client leaves.
 //

@@ -23,12 +23,40 @@ const firstGrant = 64 << 10
 // never with a claimed size.
 type frameReader struct {
 	br      *bufio.Reader
+	src     *source // below br
 	max     int
 	granted int
 }
 
 func newFrameReader(r io.Reader, limit int) *frameReader {
-	return &frameReader{br: bufio.NewReaderSize(r, 8<<10), max: limit, granted: firstGrant}
+	src := &source{r: r}
+	return &frameReader{br: bufio.NewReaderSize(src, 8<<10), src: src, max: limit, granted: firstGrant}
+}
+
+// source is a stream whose beginning may have been read already.
+type source struct {
+	head []byte
+	r    io.Reader
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	if len(s.head) == 0 {
+		return s.r.Read(b)
+	}
+	n := copy(b, s.head)
+	if s.head = s.head[n:]; len(s.head) == 0 {
+		s.head = nil
+	}
+	return n, nil
+}
+
+// empty says that nothing is held that has not been returned as a frame.
+func (f *frameReader) empty() bool { return f.br.Buffered() == 0 && len(f.src.head) == 0 }
+
+// goOn continues with another reader of the stream, after head, which came before. Only while it is empty.
+func (f *frameReader) goOn(head []byte, r io.Reader) {
+	f.src.head, f.src.r = head, r
+	f.br.Reset(f.src)
 }
 
 // next returns the next frame without its size. The caller owns it. io.EOF at a
@@ -80,7 +108,6 @@ func (f *frameReader) ready() bool {
 type header struct {
 	key, version int16
 	correlation  int32
-	clientID     string
 }
 
 // parseHeader reads the fixed part of the header and the client id: all but the
@@ -95,18 +122,18 @@ func parseHeader(frame []byte) (h header, rest []byte, err error) {
 	return h, frame[8:], nil
 }
 
-// parseClientID reads the nullable string after the fixed part of the header.
-func parseClientID(b []byte) (id string, rest []byte, err error) {
+// parseClientID reads the nullable string after the fixed part of the header. id lies in b.
+func parseClientID(b []byte) (id, rest []byte, err error) {
 	if len(b) < 2 {
-		return "", nil, errHeader
+		return nil, nil, errHeader
 	}
 	n := int(int16(binary.BigEndian.Uint16(b)))
 	b = b[2:]
 	if n < -1 || n > len(b) {
-		return "", nil, errHeader
+		return nil, nil, errHeader
 	}
 	if n > 0 {
-		id, b = string(b[:n]), b[n:]
+		id, b = b[:n], b[n:]
 	}
 	return id, b, nil
 }

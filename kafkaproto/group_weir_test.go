@@ -37,6 +37,7 @@ func startGroupsBridge(t *testing.T) (string, *bridge.Bridge) {
 		t.Fatal(err)
 	}
 	s := New(b, Options{})
+	lendAsSaid(s)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {

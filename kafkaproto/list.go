@@ -83,7 +83,7 @@ type (
 func dataRows(s *Server) []row {
 	records, topics, configs := recordAPI{s}, topicAPI{s}, configAPI{s}
 	return []row{
-		{key: 0, name: "Produce", min: 3, max: 13, fromZero: true, flexible: 9, pipelined: true, handle: records.produce},
+		{key: produceKey, name: "Produce", min: 3, max: 13, fromZero: true, flexible: 9, pipelined: true, handle: records.produce},
 		{key: fetchKey, name: "Fetch", min: 4, max: 18, flexible: 12, limit: smallFrame, handle: records.fetch},
 		{key: 2, name: "ListOffsets", min: 1, max: 11, flexible: 6, limit: smallFrame, handle: typed(records.listOffsets)},
 		{key: 3, name: "Metadata", min: 0, max: 13, flexible: 9, limit: smallFrame, handle: typed(topics.metadata)},

@@ -24,6 +24,7 @@ type Options struct {
 	MaxInFlight    int           // bytes of requests of one connection that wait for a commit; 64 MiB
 	IdleTimeout    time.Duration // silence after which a connection is closed; 10 min (connections.max.idle.ms)
 	MaxReplying    int64         // bytes of Fetch replies being written, all clients together, before replies get smaller; 256 MiB
+	Lanes          int           // event loops for small producers, on Linux; 1, none if negative
 	MaxSessions    int           // fetch sessions kept (max.incremental.fetch.session.cache.slots); 1,000
 	Logger         *slog.Logger
 }
@@ -44,6 +45,9 @@ func (o *Options) fill() {
 	if o.MaxReplying <= 0 {
 		o.MaxReplying = 256 << 20
 	}
+	if o.Lanes == 0 {
+		o.Lanes = 1
+	}
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = 1000
 	}
@@ -63,9 +67,18 @@ type Server struct {
 	cancel  context.CancelFunc
 	closing atomic.Bool
 
-	mu        sync.Mutex // guards the two sets
+	lanes   lanes
+	lending struct { // set before the first connection
+		after, again int              // lendAfter, lendAgain; after 0: never
+		clock        func() time.Time // for idle timeouts
+		lent         atomic.Int64     // connections now
+		loans        atomic.Int64     // ever made
+	}
+
+	mu        sync.Mutex // guards the two sets, their connections' nc, and cut
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	cut       bool           // connections are closed whatever they do
 	gone      sync.WaitGroup // connections
 
 	sessions *sessionCache
@@ -85,6 +98,11 @@ func New(b *bridge.Bridge, o Options) *Server {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.list = newList(s)
+	s.lanes.s = s
+	if o.Lanes > 0 {
+		s.lending.after = lendAfter
+	}
+	s.lending.again, s.lending.clock = lendAgain, time.Now
 	return s
 }
 
@@ -160,13 +178,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 	s.mu.Unlock()
+	s.lanes.poke()
 	done := make(chan struct{})
-	go func() { s.gone.Wait(); close(done) }()
+	go func() { s.gone.Wait(); s.lanes.stop(); close(done) }()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 		s.mu.Lock()
+		s.cut = true
 		for c := range s.conns {
 			c.nc.Close()
 		}
