@@ -234,6 +234,9 @@ func AppendBlockKey(dst []byte, n StreamNo, base int64) []byte {
 	return append(appendOrdered(append(appendStream(dst, n), subBlock), base), blockBody)
 }
 
+// isPositionKey reports whether a key is a shard's position row's.
+func isPositionKey(key []byte) bool { return len(key) == 3 && key[2] == tagPosition }
+
 // isBlockKey reports whether a key is a block's.
 func isBlockKey(key []byte) bool {
 	return len(key) == streamKeyLen+1+9 && key[2] == tagStream && key[streamKeyLen] == subBlock && key[len(key)-1] == blockBody

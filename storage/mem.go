@@ -48,9 +48,9 @@ func NewMem(shards int) Store {
 	m := &memStore{}
 	rand.Read(m.id[:]) // never fails
 	for i := range shards {
-		m.shards = append(m.shards, &memShard{
-			shardState: shardState{id: ShardID(i), epoch: 1}, store: m, tree: newMemTree(),
-		})
+		sh := &memShard{shardState: shardState{id: ShardID(i)}, store: m, tree: newMemTree()}
+		sh.epoch.Store(1)
+		m.shards = append(m.shards, sh)
 	}
 	return m
 }
@@ -191,7 +191,7 @@ func (s *memShard) Import(ctx context.Context, r io.Reader) (Pos, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tree, s.seen = fresh, nil
-	s.epoch = pos.Epoch
+	s.epoch.Store(uint64(pos.Epoch))
 	s.seq.Store(pos.Seq)
 	return pos, nil
 }

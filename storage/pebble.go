@@ -80,6 +80,7 @@ type pebbleStore struct {
 	batches sync.Pool // *pebbleBatch
 
 	segments segmentTable
+	serving  atomic.Bool // opened: sync is there
 	commits  atomic.Uint64
 	stalls   stallMeter
 }
@@ -130,7 +131,7 @@ func (s *pebbleStore) open() error {
 		kick: func() { s.sync.ask() }, tend: s.space.wake,
 	}
 	s.wal.quiet.L = &s.wal.mu
-	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{}), spare: vfs.NewMem(), beforeFlush: s.wal.syncAll}
+	s.disk = &diskFS{FS: s.opts.fs, latch: s.latch, closing: make(chan struct{}), spare: vfs.NewMem(), beforeFlush: s.beforeFlush}
 	if err := refuseOtherLogs(s.opts.fs, s.dir); err != nil {
 		return err
 	}
@@ -153,7 +154,8 @@ func (s *pebbleStore) open() error {
 		return err
 	}
 	for i := range shards {
-		sh := &pebbleShard{shardState: shardState{id: ShardID(i), epoch: 1}, store: s}
+		sh := &pebbleShard{shardState: shardState{id: ShardID(i)}, store: s}
+		sh.epoch.Store(1)
 		if err := sh.loadPosition(); err != nil {
 			return err
 		}
@@ -191,6 +193,15 @@ func refuseOtherLogs(fsys vfs.FS, dir string) error {
 	return nil
 }
 
+// beforeFlush makes the log durable up to what a flush is about to put into tables, and says so in the mark: tables
+// are never ahead of it.
+func (s *pebbleStore) beforeFlush() error {
+	if !s.serving.Load() {
+		return s.wal.syncAll()
+	}
+	return s.sync.wait(context.Background())
+}
+
 // start puts the syncer and the janitor to work; what was recovered is made durable first, so
 // that a reader of a recovered entry never loses it again.
 func (s *pebbleStore) start() error {
@@ -206,6 +217,7 @@ func (s *pebbleStore) start() error {
 	if err := s.latch.err(); err != nil {
 		return err // of a file that pretended
 	}
+	s.serving.Store(true)
 	s.space.start()
 	return nil
 }
@@ -495,6 +507,9 @@ type pebbleShard struct {
 	shardState
 	store     *pebbleStore
 	importing sync.Mutex // one Import at a time; before shardState.mu
+	rowed     bool       // it has a position row; guarded by shardState.mu
+	inTable   uint64     // the seq of that row when the store was opened; while opening
+	replayed  uint64     // the seq of the last record read; while opening
 }
 
 func (sh *pebbleShard) ID() ShardID { return sh.id }
@@ -513,8 +528,10 @@ func (sh *pebbleShard) loadPosition() error {
 	if err != nil {
 		return err
 	}
-	sh.epoch = pos.Epoch
+	sh.epoch.Store(uint64(pos.Epoch))
 	sh.seq.Store(pos.Seq)
+	sh.inTable = pos.Seq
+	sh.rowed = true
 	return nil
 }
 
@@ -526,10 +543,14 @@ func (sh *pebbleShard) Lead(context.Context) (Writer, error) {
 }
 
 func (sh *pebbleShard) Export(ctx context.Context, w io.Writer) (Pos, error) {
-	v, err := sh.View()
-	if err != nil {
+	s := sh.store
+	if err := s.enter(); err != nil {
 		return Pos{}, err
 	}
+	sh.mu.Lock() // between two commits, so that the position is that of the rows
+	v := sh.view()
+	sh.mu.Unlock()
+	s.leave()
 	defer v.Close()
 	return exportShard(ctx, sh.id, v, w)
 }

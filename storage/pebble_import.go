@@ -162,7 +162,12 @@ func (sh *pebbleShard) replace(ctx context.Context, t *importTables, pos Pos) er
 	sh.lead() // whoever wrote before knows other rows
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	// The mark must not promise the old shard's seq while the new one may be lower.
+	// No record of the old shard may be replayed over the new one.
+	if err := s.passLog(); err != nil {
+		return fmt.Errorf("storage: import of shard %d: %w", sh.id, err)
+	}
+	// The mark must not promise the old shard's seq while the new one may be lower. While seq is 0 nobody writes
+	// its position row.
 	old := sh.seq.Swap(0)
 	sh.synced.Store(0)
 	if err := s.sync.wait(ctx); err != nil {
@@ -174,17 +179,13 @@ func (sh *pebbleShard) replace(ctx context.Context, t *importTables, pos Pos) er
 		sh.seq.Store(old)
 		return err
 	}
-	// No record of the old shard may be replayed over the new one.
-	if err := s.passLog(); err != nil {
-		sh.seq.Store(old)
-		return fmt.Errorf("storage: import of shard %d: %w", sh.id, err)
-	}
 	t.taken = true
 	if err := s.db.Ingest(ctx, t.paths); err != nil {
 		sh.seq.Store(old)
 		return errors.Join(fmt.Errorf("storage: import of shard %d: %w", sh.id, err), s.latch.err())
 	}
-	sh.epoch = pos.Epoch
+	sh.epoch.Store(uint64(pos.Epoch))
+	sh.rowed = false // an export of a shard never written has none
 	sh.seq.Store(pos.Seq)
 	if err := s.latch.err(); err != nil {
 		return err

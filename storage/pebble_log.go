@@ -42,6 +42,9 @@ import (
 const (
 	// segmentBytes is when a segment is sealed: what removing or moving gives back at a time.
 	segmentBytes = 64 << 20
+	// rowsPart: a segment is sealed, too, when its rows alone are such a part of that. All rows behind the floor are
+	// replayed.
+	rowsPart = 4
 	// unsyncedBytes is how much of the log may wait for an fsync before the syncer runs
 	// unasked: it bounds what an opening reads again to see whether it is whole.
 	unsyncedBytes = 64 << 20
@@ -107,7 +110,7 @@ func (l *segLog) append(w *write) (*segment, error) {
 	if err := l.latch.err(); err != nil {
 		return nil, err
 	}
-	if l.active.size.Load() >= l.limit {
+	if g := l.active; g.size.Load() >= l.limit || g.size.Load()-g.bulk >= l.limit/rowsPart {
 		if err := l.rotate(); err != nil {
 			return nil, l.failed("create", segmentName(l.next, false), err)
 		}

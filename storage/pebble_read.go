@@ -12,6 +12,7 @@ type pebbleView struct {
 	store *pebbleStore
 	snap  *pebble.Snapshot
 	epoch int // what it may refer to stays until it is closed; see janitor
+	pos   Pos // of the shard when it was taken: what the position row says
 }
 
 func (sh *pebbleShard) View() (View, error) {
@@ -20,15 +21,26 @@ func (sh *pebbleShard) View() (View, error) {
 		return nil, err
 	}
 	defer s.leave()
+	return sh.view(), nil
+}
+
+// view takes a view of an open store. When a commit is under way the view may show it and not its position.
+func (sh *pebbleShard) view() *pebbleView {
+	s := sh.store
 	s.views.Add(1)
 	s.nviews.Add(1)
-	epoch := s.space.enter() // before the snapshot
-	return &pebbleView{store: s, snap: s.db.NewSnapshot(), epoch: epoch}, nil
+	v := &pebbleView{store: s, epoch: s.space.enter()} // before the snapshot
+	v.pos = sh.pos()
+	v.snap = s.db.NewSnapshot()
+	return v
 }
 
 func (v *pebbleView) Get(key []byte) ([]byte, func(), error) {
 	value, closer, err := v.snap.Get(key)
 	if err == nil {
+		if isPositionKey(key) {
+			return AppendPos(nil, v.pos), func() {}, closer.Close()
+		}
 		if ref, is := referenceAt(key, value); is {
 			closer.Close()
 			if value, err = v.store.readValue(nil, ref); err != nil {
@@ -75,7 +87,7 @@ func (v *pebbleView) Scan(lower, upper []byte) (Iterator, error) {
 	if err != nil {
 		return nil, v.store.readFailed(err)
 	}
-	return &pebbleIter{it: it, store: v.store}, nil
+	return &pebbleIter{it: it, store: v.store, pos: v.pos}, nil
 }
 
 func (v *pebbleView) Close() error {
@@ -94,6 +106,7 @@ type pebbleIter struct {
 	it    *pebble.Iterator
 	store *pebbleStore
 	moved bool   // it has been placed; before, Pebble leaves Prev undefined
+	pos   Pos    // of the view
 	buf   []byte // of the value last read from a segment
 }
 
@@ -128,6 +141,10 @@ func (i *pebbleIter) Value() ([]byte, error) {
 	v, err := i.it.ValueAndErr()
 	if err != nil {
 		return nil, i.store.readFailed(err)
+	}
+	if isPositionKey(i.it.Key()) {
+		i.buf = AppendPos(i.buf[:0], i.pos)
+		return i.buf, nil
 	}
 	ref, is := referenceAt(i.it.Key(), v)
 	if !is {

@@ -39,6 +39,10 @@ func (s *pebbleStore) openLog(promised promise) error {
 	if err := lostPromise(promised, s.shards); err != nil {
 		return err
 	}
+	for _, sh := range s.shards {
+		// Tables that are ahead of a damaged log: their batches are not given again.
+		sh.seq.Store(max(sh.seq.Load(), sh.inTable))
+	}
 	// Below the floor nothing would be replayed, should somebody have removed the segments above it.
 	s.wal.next = max(s.wal.next, floor)
 	if err := s.wal.rotate(); err != nil || !found {
@@ -51,7 +55,7 @@ func (s *pebbleStore) openLog(promised promise) error {
 	return errors.Join(asCorrupt(s.db.Flush()), s.latch.err())
 }
 
-// replay applies the records that Pebble's tables lack, up to the end of the log or where it is torn:
+// replay applies the log's records from the floor on, up to the end of the log or where it is torn:
 // if something behind that was promised, lostPromise tells. found: there was something to read.
 func (s *pebbleStore) replay(floor uint32, promised promise) (found bool, err error) {
 	for _, g := range s.segments.list() {
@@ -82,26 +86,17 @@ func (s *pebbleStore) replay(floor uint32, promised promise) (found bool, err er
 	return found, nil
 }
 
-// replayRecord applies a record unless it is in a table already.
+// replayRecord applies a record, whether the tables have it or not: rows are set and deleted, nothing is added to, so what
+// counts for each is the last record.
 func (s *pebbleStore) replayRecord(rec logRecord) error {
-	missing := 0
 	for _, p := range rec.places {
 		if int(p.shard) >= len(s.shards) {
 			return fmt.Errorf("%w: a record of shard %d of %d", ErrCorrupt, p.shard, len(s.shards))
 		}
-		switch at := s.shards[p.shard].seq.Load(); {
-		case p.pos.Seq == at+1:
-			missing++
-		case p.pos.Seq > at:
+		sh := s.shards[p.shard]
+		if last := sh.replayed; last == 0 && p.pos.Seq > sh.inTable+1 || last > 0 && p.pos.Seq != last+1 {
 			return errTorn // a whole segment is missing
 		}
-	}
-	switch missing {
-	case 0:
-		return nil
-	case len(rec.places):
-	default:
-		return fmt.Errorf("%w: half of a commit of %d shards", ErrCorrupt, len(rec.places))
 	}
 	if err := eachRow(rec.rows, func(pebble.InternalKeyKind, []byte, []byte) error { return nil }); err != nil {
 		return err
@@ -114,8 +109,11 @@ func (s *pebbleStore) replayRecord(rec logRecord) error {
 		return err
 	}
 	for _, p := range rec.places {
-		s.shards[p.shard].epoch = p.pos.Epoch
-		s.shards[p.shard].seq.Store(p.pos.Seq)
+		sh := s.shards[p.shard]
+		sh.replayed = p.pos.Seq
+		sh.epoch.Store(uint64(p.pos.Epoch))
+		sh.seq.Store(p.pos.Seq)
+		sh.rowed = sh.rowed || p.pos.Seq == 1 // that batch has the row
 	}
 	return b.Close()
 }

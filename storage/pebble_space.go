@@ -176,8 +176,8 @@ func (j *janitor) tend() error {
 	return j.reap()
 }
 
-// raiseFloor puts a higher floor into the memtable: it holds when it is flushed, with all that was
-// put there before.
+// raiseFloor puts a higher floor into the memtable, with the shards' positions: it holds when it is flushed, with all that
+// was put there before.
 func (j *janitor) raiseFloor(number uint32) error {
 	j.floorMu.Lock()
 	defer j.floorMu.Unlock()
@@ -185,7 +185,16 @@ func (j *janitor) raiseFloor(number uint32) error {
 		return nil
 	}
 	j.floor = number
-	return j.s.db.Set(FloorKey(), binary.BigEndian.AppendUint32(nil, number), pebble.NoSync)
+	b := j.s.db.NewBatch()
+	defer b.Close()
+	_ = b.Set(FloorKey(), binary.BigEndian.AppendUint32(nil, number), nil) // of an unindexed batch never fails
+	for _, sh := range j.s.shards {
+		// What a position counts is in the memtable before it is read here.
+		if pos := sh.pos(); pos.Seq > 0 {
+			_ = b.Set(PositionKey(sh.id), AppendPos(nil, pos), nil)
+		}
+	}
+	return j.s.db.Apply(b, pebble.NoSync)
 }
 
 // lookAtFloor reads how far the log is flushed.

@@ -23,6 +23,7 @@ type pebbleBatch struct {
 	foreign bool
 	over    bool // something was refused as too large: the rest alone may not be committed
 	frees   bool // it may delete blocks
+	unrows  bool // it may delete the position row, or set it
 }
 
 const pebbleBatchHeader = 12 // bytes of an empty pebble.Batch
@@ -47,6 +48,7 @@ func (b *pebbleBatch) SetTwo(key, head, tail []byte) error {
 		return err
 	}
 	b.foreign = b.foreign || !inShard(b.shard, key)
+	b.unrows = b.unrows || isPositionKey(key)
 	if size := len(head) + len(tail); size > 0 && goesToBulk(key, size, firstOf(head, tail)) {
 		return b.setBulk(key, head, tail)
 	}
@@ -96,6 +98,7 @@ func (b *pebbleBatch) Delete(key []byte) error {
 	}
 	b.foreign = b.foreign || !inShard(b.shard, key)
 	b.frees = b.frees || isBlockKey(key)
+	b.unrows = b.unrows || isPositionKey(key)
 	return b.ops.Delete(key, nil)
 }
 
@@ -108,12 +111,19 @@ func (b *pebbleBatch) DeleteRange(lower, upper []byte) error {
 	}
 	b.foreign = b.foreign || !rangeInShard(b.shard, lower, upper)
 	b.frees = true
+	b.unrows = b.unrows || bytes.Compare(lower, PositionKey(b.shard)) <= 0
 	return b.ops.DeleteRange(lower, upper, nil)
 }
 
-// addPosition adds the shard's position row.
+// addPosition notes what the commit makes of the shard, under its mu. Its position row is not written each time: the log
+// says the position, and views do (pebble_log.go). It must be there, though.
 func (b *pebbleBatch) addPosition(p Pos) {
 	b.places = append(b.places, place{b.shard, p})
+	sh := b.writer.shard
+	if sh.rowed && !b.unrows {
+		return
+	}
+	sh.rowed = true
 	op := b.ops.SetDeferred(3, 16)
 	op.Key[0], op.Key[1], op.Key[2] = byte(b.shard>>8), byte(b.shard), tagPosition
 	binary.BigEndian.PutUint64(op.Value, uint64(p.Epoch))

@@ -25,7 +25,7 @@ const MaxBatchBytes = 1 << 30
 // shardState is a shard's position and its right to write.
 type shardState struct {
 	id    ShardID
-	epoch Epoch
+	epoch atomic.Uint64 // an Epoch
 
 	mu   sync.Mutex    // held across a commit
 	lost chan struct{} // of the writer that may write; nil before the first
@@ -34,7 +34,7 @@ type shardState struct {
 	synced atomic.Uint64
 }
 
-func (s *shardState) pos() Pos { return Pos{Epoch: s.epoch, Seq: s.seq.Load()} }
+func (s *shardState) pos() Pos { return Pos{Epoch: Epoch(s.epoch.Load()), Seq: s.seq.Load()} }
 
 // lead fences the writer before and returns the channel that fences this one.
 func (s *shardState) lead() chan struct{} {
