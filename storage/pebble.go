@@ -412,14 +412,14 @@ func (s *pebbleStore) apply(batches ...*pebbleBatch) ([]Pos, error) {
 			return nil, err
 		}
 	}
-	for i, b := range batches {
-		b.writer.shard.seq.Store(at[i].Seq)
+	for _, b := range batches {
 		b.recycle()
 	}
 	return at, nil
 }
 
-// applyOne writes a batch to the log and hands its rows to Pebble; nil means that the OS has it.
+// applyOne writes a batch to the log, hands its rows to Pebble and moves the shards' positions; nil means that the OS
+// has it.
 func (s *pebbleStore) applyOne(b *pebbleBatch) error {
 	var began time.Time
 	if s.opts.OnCommit != nil {
@@ -434,7 +434,12 @@ func (s *pebbleStore) applyOne(b *pebbleBatch) error {
 	if err == nil {
 		if err = s.db.Apply(b.ops, pebble.NoSync); err != nil {
 			s.latch.set(fmt.Errorf("commit: %w", err))
+		} else {
+			for _, p := range b.places {
+				s.shards[p.shard].seq.Store(p.pos.Seq)
+			}
 		}
+		// After that: a floor that passes this record comes with positions that count it.
 		s.wal.applied(g)
 		// Also when Pebble saw no error: the disk below it hides its own (pebble_disk.go).
 		err = s.latch.err()

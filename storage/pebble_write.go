@@ -233,7 +233,6 @@ func (w *pebbleWriter) Commit(_ context.Context, b Batch) (Pos, error) {
 		if err := sh.store.applyOne(pb); err != nil {
 			return Pos{}, err
 		}
-		sh.seq.Store(pos.Seq)
 	}
 	pb.recycle()
 	return pos, nil
