@@ -56,7 +56,7 @@ func Open(ctx context.Context, st storage.Store, o Options) (*Engine, error) {
 		}
 		e.shards = append(e.shards, s)
 	}
-	e.syncer.start(e)
+	e.syncer.start()
 	e.tail.start(e)
 	return e, nil
 }
@@ -88,6 +88,7 @@ func (e *Engine) flush(ctx context.Context) error {
 			}
 		}
 	}
+	e.syncer.drive()
 	return e.st.SyncAll(ctx)
 }
 
@@ -136,52 +137,63 @@ func (e *Engine) shardOfKey(key []byte) *shard {
 	return e.shards[e.st.Layout().Shard(storage.Slot(key))]
 }
 
-// syncer makes rounds durable: it takes all that were committed since its last
-// fsync, waits for one more, and publishes them. Why not let whoever waits do it?
-// The high watermark must move even when a client that asked for durable is gone.
+// syncer makes rounds durable: whoever waits for one takes all that were committed since the last fsync, waits for one
+// more, and publishes them. What nobody waits for any more its goroutine takes: the high watermark must move even when the
+// client that asked for durable is gone.
 type syncer struct {
-	mu    sync.Mutex
-	queue []*round
-	busy  chan struct{} // closed when the fsync under way has ended; nil when none is
-	kick  chan struct{}
-	done  chan struct{}
-	quit  chan struct{}
+	mu      sync.Mutex
+	queue   []*round
+	busy    chan struct{} // closed when the fsync under way has ended; nil when none is
+	stopped bool
+	kick    chan struct{}
+	done    chan struct{}
+	quit    chan struct{}
 }
 
-func (y *syncer) start(e *Engine) {
+func (y *syncer) start() {
 	y.kick, y.done, y.quit = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	go y.loop(e)
+	go y.loop()
 }
 
+// stop ends the goroutine; rounds that are not durable yet fail.
 func (y *syncer) stop() {
 	close(y.quit)
 	<-y.done
+	y.mu.Lock()
+	q, busy := y.queue, y.busy
+	y.queue, y.stopped = nil, true
+	y.mu.Unlock()
+	if busy != nil {
+		<-busy
+	}
+	for _, r := range q {
+		r.finishDurable(ErrClosed)
+	}
 }
 
 func (y *syncer) add(r *round) {
 	y.mu.Lock()
-	y.queue = append(y.queue, r)
+	stopped := y.stopped
+	if !stopped {
+		y.queue = append(y.queue, r)
+	}
 	y.mu.Unlock()
-	select {
-	case y.kick <- struct{}{}:
-	default:
+	if stopped {
+		r.finishDurable(ErrClosed)
 	}
 }
 
-// take begins to sync what is queued.
-func (y *syncer) take() []*round {
+// wake has the goroutine take what is queued and nobody is syncing, if there is any.
+func (y *syncer) wake() {
 	y.mu.Lock()
-	defer y.mu.Unlock()
-	if y.busy != nil {
-		close(y.busy)
-		y.busy = nil
+	idle := len(y.queue) > 0 && y.busy == nil
+	y.mu.Unlock()
+	if idle {
+		select {
+		case y.kick <- struct{}{}:
+		default:
+		}
 	}
-	q := y.queue
-	y.queue = nil
-	if len(q) > 0 {
-		y.busy = make(chan struct{})
-	}
-	return q
 }
 
 // underWay is closed when the fsync under way has ended; nil when none is.
@@ -191,23 +203,35 @@ func (y *syncer) underWay() <-chan struct{} {
 	return y.busy
 }
 
-func (y *syncer) loop(e *Engine) {
+// drive makes all that is queued durable, unless somebody does so already.
+func (y *syncer) drive() {
+	y.mu.Lock()
+	if y.busy != nil || len(y.queue) == 0 {
+		y.mu.Unlock()
+		return
+	}
+	q, busy := y.queue, make(chan struct{})
+	y.queue, y.busy = nil, busy
+	y.mu.Unlock()
+	for _, r := range q {
+		// The first of them waits for an fsync that covers all; the rest return at once.
+		r.finishDurable(r.shard.w.Durable(context.Background(), r.pos))
+	}
+	y.mu.Lock()
+	y.busy = nil
+	y.mu.Unlock()
+	close(busy)
+	y.wake() // for who was committed meanwhile
+}
+
+func (y *syncer) loop() {
 	defer close(y.done)
 	for {
 		select {
 		case <-y.kick:
+			y.drive()
 		case <-y.quit:
-			for _, r := range y.take() {
-				r.finishDurable(ErrClosed)
-			}
-			y.take() // nobody waits for an fsync that will not come
 			return
-		}
-		for q := y.take(); len(q) > 0; q = y.take() {
-			for _, r := range q {
-				// The first of them waits for an fsync that covers all; the rest return at once.
-				r.finishDurable(r.shard.w.Durable(context.Background(), r.pos))
-			}
 		}
 	}
 }

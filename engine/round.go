@@ -71,7 +71,7 @@ func (r *round) await(ctx context.Context, l Level) error {
 		}
 	}
 	if l == Durable && r.state.Load() == roundWritten {
-
+		r.shard.e.syncer.drive()
 		select {
 		case <-r.durable:
 		case <-ctx.Done():
@@ -311,10 +311,10 @@ func (r *round) finishWritten(err error) {
 	r.state.Store(roundWritten)
 	wake := r.publish()
 	s.mu.Unlock()
-	close(r.written)
 	if r.durable != nil {
-		s.e.syncer.add(r)
+		s.e.syncer.add(r) // before anybody wakes who would see it through
 	}
+	close(r.written)
 	s.e.hub.wake(wake)
 }
 

@@ -108,6 +108,11 @@ func (t *Turn) need(r *round, l Level) {
 }
 
 func waitAll(ctx context.Context, e *Engine, needs []need) error {
+	if len(needs) == 0 {
+		return nil
+	}
+	// What was committed on the way and others want to be durable may have nobody who waits for it.
+	defer e.syncer.wake()
 	open := 0
 	for _, n := range needs {
 		if n.r.state.Load() == roundOpen {

@@ -349,14 +349,9 @@ func (s *pebbleStore) SyncAll(ctx context.Context) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	r := s.sync.ask()
-	s.leave()
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	r, mine := s.sync.join()
+	s.leave() // Close waits for the round
+	return s.sync.await(ctx, r, mine)
 }
 
 func (s *pebbleStore) CommitTogether(_ context.Context, batches []Batch) ([]Pos, error) {

@@ -7,8 +7,8 @@ package storage
 //	SyncAll ─┘        ▲
 //	                  └─ who comes while an fsync is under way joins the round after
 //
-// A round belongs to nobody: whoever finds no round under way starts the goroutine
-// that runs rounds until none is asked for.
+// A round belongs to nobody: whoever finds none under way runs his own, or starts the goroutine that runs rounds until
+// none is asked for.
 
 import (
 	"context"
@@ -26,10 +26,10 @@ type syncer struct {
 
 	mu      sync.Mutex
 	next    *syncRound // asked for and not begun; owned by mu
-	running bool       // a goroutine runs rounds; owned by mu
+	running bool       // somebody runs rounds; owned by mu
 	idle    sync.Cond  // running became false
 
-	seqs []uint64 // scratch of the goroutine
+	seqs []uint64 // scratch of who runs a round
 }
 
 type syncRound struct {
@@ -51,15 +51,53 @@ func (s *syncer) ask() *syncRound {
 	return s.next
 }
 
-// wait asks and waits.
+// wait joins a round and sees it through.
 func (s *syncer) wait(ctx context.Context) error {
-	r := s.ask()
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-		return ctx.Err()
+	r, mine := s.join()
+	return s.await(ctx, r, mine)
+}
+
+// join is ask for who will await. Where no round is under way it is the caller's to run: nobody has to be woken for it.
+func (s *syncer) join() (r *syncRound, mine bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r = s.next; r == nil {
+		r = &syncRound{done: make(chan struct{})}
 	}
+	if s.running {
+		s.next = r
+		return r, false
+	}
+	s.running, s.next = true, nil
+	return r, true
+}
+
+// await waits for a round, or runs it. ctx ends a wait for others only.
+func (s *syncer) await(ctx context.Context, r *syncRound, mine bool) error {
+	if !mine {
+		select {
+		case <-r.done:
+			return r.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.do(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next != nil {
+		go s.run() // for those who came meanwhile
+		return r.err
+	}
+	s.running = false
+	s.idle.Broadcast()
+	return r.err
+}
+
+// do runs one round.
+func (s *syncer) do(r *syncRound) {
+	r.err = s.syncOnce()
+	close(r.done)
 }
 
 // run runs rounds until none is asked for.
@@ -75,8 +113,7 @@ func (s *syncer) run() {
 			return
 		}
 		s.mu.Unlock()
-		r.err = s.syncOnce()
-		close(r.done)
+		s.do(r)
 	}
 }
 
