@@ -2,7 +2,7 @@ package storage
 
 // The store on Pebble: one database for all shards, one log, one sequence of commits.
 //
-//	Writer.Commit ─► rows + position row ─► log (pebble_log.go): the OS has it ─► Pebble's memtable
+//	Writer.Commit ─► rows ─► log (pebble_log.go): the OS has it ─► Pebble's memtable
 //	                 large blocks ────────────┘ and it is their home
 //	Writer.Durable ─► syncer: one fsync for everybody (pebble_sync.go)
 //	View ─► Pebble's snapshot, references read from their segments (pebble_read.go)

@@ -13,18 +13,20 @@ package storage
 //
 // # Which records a replay needs
 //
-// Each record names its shards' positions, each batch writes its shard's position row, and
-// Pebble flushes memtables in order. So after a crash a record is in the tables, whole,
-// exactly when the position rows say so. Where replay begins is a row too, the floor:
+// Records set rows and delete them, and add to nothing. So a replay that takes all records from some moment on, in order,
+// ends where the log ends, whatever of it the tables have already: no record needs to be looked for in them. That moment
+// is a row, the floor, and Pebble flushes memtables in order:
 //
-//	segment 7 sealed, all its records in memtables ─► floor = 8 into the memtable ─► flushed some time
+//	segment 7 sealed, all its records in memtables ─► floor = 8 and all positions into the memtable ─► flushed some time
 //
 // When the row is in a table, so is all that segment 7 and older ones hold, and they are a mere home of
-// values: collect (pebble_space.go) may remove them. After each replay everything is flushed and a new
-// segment begun, so that a torn end is never read again.
+// values: collect (pebble_space.go) may remove them. Each record names its shards' positions; for a shard without a record
+// behind the floor the row that came with it is right. So a commit writes no position row, but a shard's first; a
+// view answers with what it knows. After each replay everything is flushed and a new segment begun, so that a torn end is
+// never read again.
 //
-// Before a table of a flush is begun the log is fsynced: a table must not refer to
-// what a loss of power takes away. (Its rows were in the log before.)
+// Before a table of a flush is begun the log is fsynced, and the mark says so: a table must not refer to
+// what a loss of power takes away, nor be ahead of what a replay ends with.
 //
 // Locks: segLog.mu for the order of records, held for a write; segLog.syncing for fsyncs,
 // never taken under mu. segmentTable.mu is a leaf.
