@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"weir/storage"
@@ -170,6 +171,31 @@ func TestSmallRoundsAreCommittedTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := checkStore(st); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who asked for durable and left has nobody who waits for the fsync: it is done all the same, since readers see
+// nothing of the round before.
+func TestARoundWhoseWaiterIsGoneBecomesDurable(t *testing.T) {
+	e, _, _ := openMem(t)
+	gone := e.Begin(Durable)
+	no := must[StreamNo](t)(gone.Create([]byte("s")))
+	must[Appended](t)(gone.AppendBatch(no, BatchArgs{Data: fakeBatch(1), Count: 1}))
+	left := gone.Ticket() // nobody waits for it
+	other := e.Begin(Written)
+	must[Appended](t)(other.AppendBatch(no, BatchArgs{Data: fakeBatch(1), Count: 1}))
+	if err := other.Wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for hw := int64(0); hw < 2; {
+		runtime.Gosched()
+		var err error
+		if _, hw, _, err = e.Offsets(no); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := left.Wait(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }
