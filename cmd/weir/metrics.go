@@ -70,7 +70,7 @@ var (
 	groupLag      = desc("group_lag", "Entries from the group's watermark to the end of the stream.", "group", "stream")
 	groupOldest   = desc("group_oldest_unacked_seconds", "Age of the longest unacknowledged delivery; 0 when nothing is pending.", "group", "stream")
 	storeDisk     = desc("store_disk_bytes", "All files of the data directory.")
-	storeLog      = desc("store_log_bytes", "Write-ahead log.")
+	storeLog      = desc("store_log_bytes", "The log, and the blocks whose home it is.")
 	storeMemtable = desc("store_memtable_bytes", "Write buffers.")
 	storeStalls   = desc("store_write_stalls_total", "Times that Pebble held writers back.")
 	storeStallSec = desc("store_write_stall_seconds_total", "For how long, in sum.")
