@@ -5,7 +5,7 @@ package storage
 //	active ─► sealed ─► quiet: its records are in memtables ─► floor passes it ─► floor flushed: no replay needs it
 //	                                                                                  │
 //	        no bulk in it: removed at once ◄──────────────────────────────────────────┤
-//	        collect: counts what blocks still refer to ◄──────────────────────────────┘
+//	        collect: counts what blocks still refer to ◄──────────────────────────────┘   (flushes, if that helps)
 //	           nothing ─► removed          less than half ─► moved to a home, removed
 //
 // Who deletes (a trim is one DeleteRange) does not know what he frees. So collect reads all references now
@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -264,10 +265,10 @@ func (j *janitor) collect() (err error) {
 			j.dirty.Store(true) // again, later
 		}
 	}()
-	// Before the references are read: what is quiet and flushed now gets no more of them.
+	// Before the references are read: what is quiet now gets no more of them.
 	var all []*segment
 	for _, g := range s.segments.list() {
-		if g.quiet() && (g.home || g.number < j.durable) && !j.retired[g] {
+		if g.quiet() && !j.retired[g] {
 			all = append(all, g)
 		}
 	}
@@ -278,14 +279,17 @@ func (j *janitor) collect() (err error) {
 	}); err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(g *segment) bool { return live[g.number] > 0 && 2*live[g.number] >= g.size.Load() })
+	if err := j.passFloor(all); err != nil {
+		return err
+	}
 	var dead []*segment
 	sparse, moving := map[uint32]bool{}, int64(0)
 	for _, g := range all {
-		n := live[g.number]
-		if n > 0 && 2*n >= g.size.Load() {
-			continue
+		if !g.home && g.number >= j.durable {
+			continue // behind one that was not quiet yet
 		}
-		if n > 0 {
+		if n := live[g.number]; n > 0 {
 			if moving > moveAtOnce {
 				j.dirty.Store(true) // the next time
 				continue
@@ -314,6 +318,21 @@ func (j *janitor) collect() (err error) {
 		j.retire(g)
 	}
 	return j.reap()
+}
+
+// passFloor flushes when a replay would need one of the segments. Where little more is written, no memtable gets
+// full, and they would keep their room after all in them was deleted.
+func (j *janitor) passFloor(all []*segment) error {
+	if !slices.ContainsFunc(all, func(g *segment) bool { return !g.home && g.number >= j.durable }) {
+		return nil
+	}
+	if err := j.raiseFloor(j.s.wal.floor()); err != nil {
+		return err
+	}
+	if err := j.s.db.Flush(); err != nil {
+		return err
+	}
+	return j.lookAtFloor()
 }
 
 // eachReference reads the references of all shards, stepping over other rows by seeks.

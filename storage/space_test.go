@@ -166,6 +166,27 @@ func TestATrimGivesTheDiskBack(t *testing.T) {
 	s.Close(ctx)
 }
 
+// Of a few segments' worth nothing is flushed by itself: their records would be replayed, so they would stay.
+func TestATrimGivesTheDiskBackWhereNothingMoreIsWritten(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openTiny(t, fs)
+	defer s.Close(ctx)
+	w := lead(t, s, 1)
+	putBlocks(t, w, 0, 100)
+	before, _, _ := segmentFiles(t, fs)
+	if before >= unflushedSegments || s.space.durable >= uint32(before) {
+		t.Fatalf("%d segments, flushed up to %d", before, s.space.durable)
+	}
+	trim(t, w, 98)
+	if err := s.space.collect(); err != nil {
+		t.Fatal(err)
+	}
+	if logs, homes, size := segmentFiles(t, fs); logs+homes > 3 || size > 3*64<<10 {
+		t.Errorf("of %d segments %d and %d homes are left, %d bytes", before, logs, homes, size)
+	}
+	checkStoreBlocks(t, s, func(i int64) bool { return i >= 98 }, 100)
+}
+
 // One block in five is kept: its segment is worth less than half of its room.
 func TestSparseSegmentsAreMovedTogether(t *testing.T) {
 	fs := vfs.NewCrashableMem()
