@@ -208,6 +208,15 @@ func (l *segLog) rotate() error {
 	return nil
 }
 
+// begin begins the first segment of an opening, whose number is not below a floor. The replay may have filled a memtable,
+// whose flush is fsyncing the log meanwhile.
+func (l *segLog) begin(floor uint32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = max(l.next, floor)
+	return l.rotate()
+}
+
 // seal begins a new segment unless the active one is empty, and returns its number: all
 // records so far are in segments below.
 func (l *segLog) seal() (uint32, error) {

@@ -44,8 +44,7 @@ func (s *pebbleStore) openLog(promised promise) error {
 		sh.seq.Store(max(sh.seq.Load(), sh.inTable))
 	}
 	// Below the floor nothing would be replayed, should somebody have removed the segments above it.
-	s.wal.next = max(s.wal.next, floor)
-	if err := s.wal.rotate(); err != nil || !found {
+	if err := s.wal.begin(floor); err != nil || !found {
 		return err
 	}
 	if err := s.space.raiseFloor(s.wal.active.number); err != nil {
