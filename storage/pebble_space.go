@@ -21,6 +21,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,9 +29,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 const (
@@ -283,41 +286,76 @@ func (j *janitor) collect() (err error) {
 	if err := j.passFloor(all); err != nil {
 		return err
 	}
-	var dead []*segment
-	sparse, moving := map[uint32]bool{}, int64(0)
+	var empty, sparse []*segment
 	for _, g := range all {
-		if !g.home && g.number >= j.durable {
-			continue // behind one that was not quiet yet
+		switch {
+		case !g.home && g.number >= j.durable: // behind one that was not quiet yet
+		case live[g.number] == 0:
+			empty = append(empty, g)
+		default:
+			sparse = append(sparse, g)
 		}
-		if n := live[g.number]; n > 0 {
-			if moving > moveAtOnce {
-				j.dirty.Store(true) // the next time
-				continue
-			}
-			moving += n
-			sparse[g.number] = true
-		}
-		dead = append(dead, g)
 	}
-	if len(dead) == 0 {
+	if err := j.retireUnused(empty); err != nil {
+		return err
+	}
+	if sparse, err = j.fitting(sparse, live); err != nil || len(sparse) == 0 {
+		return err
+	}
+	from := map[uint32]bool{}
+	for _, g := range sparse {
+		from[g.number] = true
+	}
+	if err := j.move(from); err != nil {
+		return err
+	}
+	return j.retireUnused(sparse)
+}
+
+// retireUnused flushes, since the deletions and moves that made segments unused must not be lost, and has them removed.
+func (j *janitor) retireUnused(unused []*segment) error {
+	if len(unused) == 0 {
 		return nil
 	}
-	if len(sparse) > 0 {
-		if err := j.move(sparse); err != nil {
-			return err
-		}
-	}
-	// The deletions and moves that made them unused must not be lost.
-	if err := s.db.Flush(); err != nil {
+	if err := j.s.db.Flush(); err != nil {
 		return err
 	}
-	if err := s.latch.err(); err != nil {
+	if err := j.s.latch.err(); err != nil {
 		return err
 	}
-	for _, g := range dead {
+	for _, g := range unused {
 		j.retire(g)
 	}
 	return j.reap()
+}
+
+// fitting chooses what is moved now: the emptiest first, and no more than leaves a quarter of the disk's room to writers, for
+// whom a full disk is the end. So little room is enough to gain more.
+func (j *janitor) fitting(sparse []*segment, live map[uint32]int64) ([]*segment, error) {
+	if len(sparse) == 0 {
+		return nil, nil
+	}
+	room := int64(math.MaxInt64)
+	switch disk, err := j.s.opts.fs.GetDiskUsage(j.s.dir); {
+	case err == nil:
+		room = int64(disk.AvailBytes / 4 * 3)
+	case !errors.Is(err, vfs.ErrUnsupported):
+		return nil, err
+	}
+	slices.SortStableFunc(sparse, func(a, b *segment) int { return cmp.Compare(live[a.number], live[b.number]) })
+	if n := live[sparse[0].number]; n > room {
+		return nil, fmt.Errorf("move %d bytes of %s, with %d to spare: %w", n, sparse[0].name(), room, syscall.ENOSPC)
+	}
+	moving := int64(0)
+	for i, g := range sparse {
+		n := live[g.number]
+		if moving > moveAtOnce || moving+n > room {
+			j.dirty.Store(true) // the next time
+			return sparse[:i], nil
+		}
+		moving += n
+	}
+	return sparse, nil
 }
 
 // passFloor flushes when a replay would need one of the segments. Where little more is written, no memtable gets

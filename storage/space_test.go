@@ -379,6 +379,47 @@ func TestAHomeWithoutRoomIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A move that would fill the disk is not begun: less is moved at a time, and what is wholly unused goes first.
+func TestMovesLeaveRoomToWriters(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openTiny(t, mem)
+	defer s.Close(ctx)
+	w := lead(t, s, 1)
+	putBlocks(t, w, 0, 200)
+	thin(t, w, 200, 5) // 13 KB or so of each segment stay
+	trim(t, w, 100)
+	kept := func(i int64) bool { return i >= 100 && i%5 == 0 }
+	before, _, _ := segmentFiles(t, mem)
+
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 12 << 10})
+	if err := s.clean(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("collect: %v", err)
+	}
+	logs, homes, _ := segmentFiles(t, mem)
+	if logs > before-5 || logs < 5 || homes > 0 {
+		t.Fatalf("without room: of %d segments %d and %d homes", before, logs, homes)
+	}
+
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 60 << 10})
+	for logs > 2 {
+		s.space.dirty.Store(false)
+		_, _, size := segmentFiles(t, mem)
+		had := logs
+		if err := s.clean(); err != nil {
+			t.Fatal(err)
+		}
+		var after int64
+		logs, _, after = segmentFiles(t, mem)
+		if logs >= had || logs < had-4 || after >= size {
+			t.Fatalf("a collect left %d of %d segments, %d of %d bytes", logs, had, after, size)
+		}
+		if logs > 2 && !s.space.dirty.Load() {
+			t.Error("the rest will not be moved")
+		}
+	}
+	checkStoreBlocks(t, s, kept, 200)
+}
+
 // Any other failure of what the janitor does stops writes.
 func TestAFailingJanitorLatches(t *testing.T) {
 	for _, c := range []*failOn{
