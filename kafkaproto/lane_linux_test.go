@@ -63,7 +63,7 @@ func (x *laneStory) until(what string, done func() bool) {
 // lent waits until so many connections are with a lane.
 func (x *laneStory) lent(n int64) {
 	x.t.Helper()
-	x.until(fmt.Sprint(n, " connections are lent"), func() bool { return x.s.lending.lent.Load() == n })
+	x.until(fmt.Sprint(n, " connections are lent"), func() bool { return x.s.Counters().Lent == n })
 }
 
 // produce sends one record and expects its offset.
@@ -128,7 +128,7 @@ func TestAnAlternatingClientIsSeldomLent(t *testing.T) {
 		c.request(2, metadata(9, "t"))
 		c.reply(2, md)
 	}
-	if n := x.s.lending.loans.Load(); n != 1 {
+	if n := x.s.Counters().Loans; n != 1 {
 		t.Errorf("lent %d times", n)
 	}
 }
@@ -217,8 +217,8 @@ func TestRepliesComeInTheOrderOfTheRequests(t *testing.T) {
 		m.check(t, c)
 		c.Close()
 	}
-	if x.s.lending.loans.Load() < 20 {
-		t.Errorf("lent %d times only", x.s.lending.loans.Load())
+	if x.s.Counters().Loans < 20 {
+		t.Errorf("lent %d times only", x.s.Counters().Loans)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestALaneAnswersAsAConnectionDoes(t *testing.T) {
 					answers[i] = append(answers[i], b...)
 				}
 			}
-			if i == 0 && x.s.lending.loans.Load() == 0 {
+			if i == 0 && x.s.Counters().Loans == 0 {
 				t.Error("never lent")
 			}
 		}
@@ -466,7 +466,7 @@ func TestWrongProducesAreRefusedByTheLane(t *testing.T) {
 	x.produced(c, 4, -int64(unknownTopicOrPartition))
 	x.produce(c, 0, 1, 1)
 	x.lent(1)
-	if n := x.s.lending.loans.Load(); n != 1 {
+	if n := x.s.Counters().Loans; n != 1 {
 		t.Errorf("lent %d times", n)
 	}
 	c.request(5, produceTo("t", 2, oneRecord(t, "v"))) // given back, and refused there

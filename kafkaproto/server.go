@@ -212,6 +212,8 @@ type RequestCounters struct {
 type Counters struct {
 	Requests    []RequestCounters // in order of the key
 	Connections int               // open now
+	Lent        int64             // of which served by an event loop (lend.go)
+	Loans       int64             // times that a connection was lent to one
 	Opened      int64             // connections ever accepted
 	Refused     int64             // connections closed because there were too many
 	Sessions    int               // fetch sessions now
@@ -219,7 +221,10 @@ type Counters struct {
 
 // Counters takes a snapshot of the metrics.
 func (s *Server) Counters() Counters {
-	out := Counters{Opened: s.opened.Load(), Refused: s.refused.Load(), Sessions: s.sessions.len()}
+	out := Counters{
+		Opened: s.opened.Load(), Refused: s.refused.Load(), Sessions: s.sessions.len(),
+		Lent: s.lending.lent.Load(), Loans: s.lending.loans.Load(),
+	}
 	s.mu.Lock()
 	out.Connections = len(s.conns)
 	s.mu.Unlock()

@@ -514,7 +514,7 @@ type pebbleShard struct {
 
 func (sh *pebbleShard) ID() ShardID { return sh.id }
 
-// loadPosition reads the position row, while opening and after an import.
+// loadPosition reads the position row, while opening.
 func (sh *pebbleShard) loadPosition() error {
 	value, closer, err := sh.store.db.Get(PositionKey(sh.id))
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -101,7 +101,7 @@ type write struct {
 }
 
 // append writes a record. When it returns without an error the OS has it; the caller must call
-// segment.applied when its rows are in Pebble. On an error, which latches the store, what is on disk is unknown.
+// applied when its rows are in Pebble. On an error, which latches the store, what is on disk is unknown.
 func (l *segLog) append(w *write) (*segment, error) {
 	bulk := 0
 	for i := range w.values {
@@ -149,8 +149,7 @@ func (l *segLog) append(w *write) (*segment, error) {
 }
 
 // write hands the front of a record and its bulk to the OS, which leaves the values alone (a vfs.File need not; see
-// CrashDisk). What is half written when it fails stays: the
-// next opening takes it for the torn end of the log.
+// CrashDisk). What is half written when it fails stays: the next opening takes it for the torn end of the log.
 func (l *segLog) write(g *segment, b []byte, w *write) error {
 	heads := w.heads
 	for i := range w.values {

@@ -54,6 +54,8 @@ var (
 	kafkaOut      = desc("kafka_response_bytes_total", "Bytes of Kafka responses.", "key", "request")
 	kafkaSeconds  = desc("kafka_request_seconds_total", "Time in handlers, waiting included.", "key", "request")
 	kafkaConns    = desc("kafka_connections", "Kafka connections now.")
+	kafkaLent     = desc("kafka_connections_lent", "Kafka connections that an event loop for small producers serves.")
+	kafkaLoans    = desc("kafka_loans_total", "Times that a Kafka connection was lent to such a loop.")
 	redisCalls    = desc("redis_commands_total", "Redis commands evaluated.", "command")
 	redisRejected = desc("redis_commands_rejected_total", "Redis commands refused before they ran.", "command")
 	redisFailed   = desc("redis_commands_failed_total", "Redis commands answered with an error.", "command")
@@ -99,6 +101,8 @@ func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ..
 func (r readings) kafka(ch chan<- prometheus.Metric) {
 	c := r.n.kafka.Counters()
 	gauge(ch, kafkaConns, float64(c.Connections))
+	gauge(ch, kafkaLent, float64(c.Lent))
+	counter(ch, kafkaLoans, float64(c.Loans))
 	for _, q := range c.Requests {
 		key := strconv.Itoa(int(q.Key))
 		counter(ch, kafkaRequests, float64(q.Requests), key, q.Name)

@@ -109,6 +109,7 @@ func TestServeAnswersIsMeasuredAndStopsInOrder(t *testing.T) {
 		`weir_group_pending{group="g",stream="s"} 1`, `weir_group_lag{group="g",stream="s"} 1`,
 		`weir_group_oldest_unacked_seconds{group="g",stream="s"}`, `weir_kafka_requests_total{key="0",request="Produce"} 0`,
 		`weir_commit_seconds_count`, `weir_fsync_seconds_bucket`, `weir_store_failed 0`,
+		`weir_kafka_connections_lent 0`, `weir_kafka_loans_total 0`,
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)
