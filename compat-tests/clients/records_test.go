@@ -32,9 +32,10 @@ func sameRecord(t *testing.T, want, got *kgo.Record) {
 	}
 }
 
-// variety returns n records with every shape of key, value and header.
+// variety returns n records with every shape of key, value and header. They are young: retention, which looks every
+// second here, takes what is older than a week.
 func variety(topic string, n int) []*kgo.Record {
-	base := time.UnixMilli(1_700_000_000_000)
+	base := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	rs := make([]*kgo.Record, n)
 	for i := range rs {
 		r := &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "key-%d", i), Value: bytes.Repeat([]byte{byte(i)}, i%300+1), Timestamp: base.Add(time.Duration(i) * time.Millisecond)}
