@@ -30,7 +30,8 @@
 // writes a block that a table will hold again. So the log is ours (pebble_log.go): who commits
 // writes one record, the OS has it when the write returns, and it is fsynced only when
 // Durable asks, or each second, as the owner wishes (SyncAll), or before what it holds is
-// referred to by a table. A block of 1 KB and more stays where the log has it.
+// referred to by a table. A block of 1 KB and more stays where the log has it; Pebble has references and smaller
+// blocks, those of 64 offsets together in one row (pack.go).
 //
 // Where the seam departs from the sketch in the design: a Batch is write-only (what
 // a writer has evaluated and not yet committed lives in the engine's memory, so an
@@ -39,7 +40,7 @@
 // commit together are bounded as a whole, by three of the largest. Large values are neither
 // in Pebble's log nor in its blob files, as the design measured them, but in segments.
 //
-// An export is free of all this: it has values, not references.
+// An export is free of all this: it has values and rows, not references and packs.
 //
 // A view may show a batch a moment before its Commit returns, on Pebble: who must not
 // see what is unanswered bounds his reads by what he knows to be committed.
@@ -53,10 +54,11 @@
 //	shards.go              numbering and fencing, alike for all stores
 //	mem.go                 the store in memory
 //	pebble*.go             the store on Pebble: _log (the log), _segment (its files and their bytes),
-//	                       _replay (opening it), _space (floors, flushes, removing and moving),
+//	                       _pending (from the log to Pebble), _replay (opening it), _space (floors, flushes,
+//	                       removing and moving),
 //	                       _home (what was moved or imported), _sync (one fsync for many), _mark
 //	                       (what was promised), _disk (the files below Pebble, the latch), _write,
-//	                       _read, _import, _tuning
+//	                       _read, _iter, _import, _tuning; pack.go (blocks as Pebble has them)
 //	slots.go               the hash slot of a Redis key
 //	shadow.go              the replica of the tests; Compare
 //	crashdisk.go           a disk that crashes, for the tests of the rooms above

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -106,6 +107,9 @@ func (m *modelRun) value() []byte {
 func (m *modelRun) key(shard int) []byte {
 	n := StreamNo(shard)<<48 | StreamNo(1+m.rng.IntN(3))
 	base := int64(m.rng.IntN(14)) - 2 // the engine has no negative bases, the grammar does
+	if m.rng.IntN(3) == 0 {
+		base = int64(m.rng.IntN(5 * packSpan))
+	}
 	switch m.rng.IntN(8) {
 	case 0:
 		return MarksKey(n, base)
@@ -132,8 +136,11 @@ func (m *modelRun) fill(b Batch, shard int) map[string]string {
 			delete(rows, string(key))
 		case 2:
 			lower, upper := key, m.key(shard)
-			if m.rng.IntN(4) == 0 {
+			switch m.rng.IntN(6) {
+			case 0:
 				lower, upper = StreamRange(StreamNo(shard)<<48 | StreamNo(1+m.rng.IntN(3)))
+			case 1: // bounds need not be keys
+				lower, upper = lower[:2+m.rng.IntN(len(lower)-1)], append(upper, byte(m.rng.Uint32()))
 			}
 			b.DeleteRange(lower, upper)
 			for k := range rows {
@@ -332,6 +339,83 @@ func (m *modelRun) compare(v View, shard int, want map[string]string) {
 	if err := it.Error(); err != nil || rows != len(want) {
 		m.fail("shard %d: %d rows of %d, %v", shard, rows, len(want), err)
 	}
+	m.wander(v, shard, want)
+}
+
+// wander moves an iterator over a part of a shard at random, and looks up what it passes.
+func (m *modelRun) wander(v View, shard int, want map[string]string) {
+	m.t.Helper()
+	lower, upper := rec(ShardID(shard), ""), append(appendShard(nil, ShardID(shard)), 0xFF)
+	if m.rng.IntN(2) == 0 {
+		lower, upper = m.key(shard), m.key(shard)
+	}
+	if bytes.Compare(lower, upper) > 0 {
+		lower, upper = upper, lower
+	}
+	it, err := v.Scan(lower, upper)
+	m.must(err)
+	defer it.Close()
+	var keys []string
+	for k := range want {
+		if k >= string(lower) && k < string(upper) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	at := -1 // as a fresh iterator is
+	for range 12 {
+		var ok bool
+		var did string
+		switch key := m.key(shard); m.rng.IntN(6) {
+		case 0:
+			did, ok = fmt.Sprintf("SeekGE %x", key), it.SeekGE(key)
+			at, _ = slices.BinarySearch(keys, string(key))
+		case 1:
+			did, ok = fmt.Sprintf("SeekLT %x", key), it.SeekLT(key)
+			at, _ = slices.BinarySearch(keys, string(key))
+			at--
+		case 2, 3:
+			did, ok = "Next", it.Next()
+			at = min(at+1, len(keys))
+		default:
+			did, ok = "Prev", it.Prev()
+			at = max(at-1, -1)
+		}
+		if is := at >= 0 && at < len(keys); is != ok {
+			m.fail("shard %d, %x to %x: %s: %v at %d of %d rows, %v", shard, lower, upper, did, ok, at, len(keys), it.Error())
+		}
+		if !ok {
+			continue
+		}
+		value, err := it.Value()
+		if string(it.Key()) != keys[at] || string(value) != want[keys[at]] || err != nil {
+			m.fail("shard %d, %x to %x: %s: row %x, want %x, %v", shard, lower, upper, did, it.Key(), keys[at], err)
+		}
+	}
+	for range 3 {
+		key := m.key(shard)
+		value, release, err := v.Get(key)
+		if is, ok := want[string(key)]; ok != (err == nil) || !ok && err != ErrNotFound || is != string(value) {
+			m.fail("shard %d: Get %x: %d bytes, %v; want %d, %v", shard, key, len(value), err, len(is), ok)
+		}
+		if err == nil {
+			release()
+		}
+	}
+}
+
+// compact has Pebble make bases of changes, and deletes what collect finds empty then.
+func (m *modelRun) compact() {
+	m.must(m.s.db.Compact(ctx, []byte{0}, []byte{0xFF, 0xFF, 0xFF}, false))
+	m.must(m.s.space.collect())
+	for _, sh := range m.s.shards {
+		m.must(m.s.space.eachPack(sh, func(first spot, members []packMember) error {
+			if len(members) == 0 {
+				m.fail("an empty pack stays at %v of shard %d", first, sh.id)
+			}
+			return nil
+		}))
+	}
 }
 
 func (m *modelRun) must(err error) {
@@ -361,6 +445,7 @@ func (m *modelRun) step() {
 		{3, "collect", func() { m.must(m.s.space.collect()) }},
 		{4, "tend", func() { m.must(m.s.space.tend()) }},
 		{3, "flush", func() { m.must(m.s.db.Flush()) }},
+		{1, "compact", m.compact},
 		{1, "export", m.export},
 		{1, "import", m.importOne},
 		{1, "reopen", m.reopen},

@@ -91,7 +91,15 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	}
 	db.Set([]byte("theirs"), nil, pebble.Sync)
 	db.Close()
-	for name, fs := range map[string]vfs.FS{"a newer weir's": newer, "not weir's": other} {
+	// Its blocks were rows of their own.
+	second := vfs.NewMem()
+	if db, err = pebble.Open("data", &pebble.Options{FS: second, DisableWAL: true, FormatMajorVersion: pebble.FormatValueSeparation}); err != nil {
+		t.Fatal(err)
+	}
+	db.Set(StoreKey(), append([]byte{2, 0, 16}, make([]byte, 16)...), pebble.NoSync)
+	db.Flush()
+	db.Close()
+	for name, fs := range map[string]vfs.FS{"a newer weir's": newer, "not weir's": other, "format 2": second} {
 		if _, err := OpenPebble("data", Options{fs: fs}); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", name, err)
 		}

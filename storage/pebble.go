@@ -3,7 +3,7 @@ package storage
 // The store on Pebble: one database for all shards, one log, one sequence of commits.
 //
 //	Writer.Commit ─► rows ─► log (pebble_log.go): the OS has it ─► Pebble's memtable
-//	                 large blocks ────────────┘ and it is their home
+//	                 large blocks ────────────┘ and it is their home    blocks as packs (pebble_pending.go)
 //	Writer.Durable ─► syncer: one fsync for everybody (pebble_sync.go)
 //	View ─► Pebble's snapshot, references read from their segments (pebble_read.go)
 //	janitor ─► floors, flushes, removes and moves segments (pebble_space.go)
@@ -25,6 +25,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,7 +57,7 @@ type Options struct {
 }
 
 // pebbleStore. Locks, in order: gate (read by everything that touches db, written by
-// Close), shardState.mu, Pebble's own.
+// Close), shardState.mu, pending.mu, Pebble's own.
 type pebbleStore struct {
 	db     *pebble.DB
 	lock   *pebble.Lock
@@ -79,6 +80,7 @@ type pebbleStore struct {
 	nviews  atomic.Int64
 	batches sync.Pool // *pebbleBatch
 
+	mayPend  int // bytes in a shard
 	segments segmentTable
 	serving  atomic.Bool // opened: sync is there
 	commits  atomic.Uint64
@@ -86,7 +88,7 @@ type pebbleStore struct {
 }
 
 // storeVersion is the version of everything FORMAT.md describes.
-const storeVersion = 2
+const storeVersion = 3
 
 // OpenPebble opens the store in a directory, creating it if there is none. It fails
 // with ErrLocked when another process (or this one) has it open, with ErrFormat when
@@ -141,6 +143,9 @@ func (s *pebbleStore) open() error {
 	}
 	if s.db, err = pebble.Open(s.dir, s.pebbleOptions()); err != nil {
 		s.db = nil
+		if strings.Contains(err.Error(), "merger name") { // Pebble has no other word for it
+			return fmt.Errorf("%w: a database without packs, of format 2 or of another program (%w)", ErrFormat, err)
+		}
 		return asCorrupt(err)
 	}
 	if err := s.latch.err(); err != nil {
@@ -161,6 +166,7 @@ func (s *pebbleStore) open() error {
 		}
 		s.shards = append(s.shards, sh)
 	}
+	s.mayPend = max(pendingBytes/len(s.shards), leastPending)
 	if err := s.openLog(promised); err != nil {
 		return err
 	}
@@ -187,7 +193,7 @@ func refuseOtherLogs(fsys vfs.FS, dir string) error {
 			return err
 		}
 		if info.Size() > emptyLog {
-			return fmt.Errorf("%w: %s is a log of format 1, or of another program", ErrFormat, name)
+			return fmt.Errorf("%w: %s is a log of format 1 or of another program", ErrFormat, name)
 		}
 	}
 	return nil
@@ -427,9 +433,7 @@ func (s *pebbleStore) applyOne(b *pebbleBatch) error {
 	}
 	g, err := s.wal.append(&write{rows: b.ops.Repr(), places: b.places, values: b.values, heads: b.heads})
 	if err == nil {
-		if err = s.db.Apply(b.ops, pebble.NoSync); err != nil {
-			s.latch.set(fmt.Errorf("commit: %w", err))
-		} else {
+		if err = s.handOver(b, g); err == nil {
 			for _, p := range b.places {
 				s.shards[p.shard].seq.Store(p.pos.Seq)
 			}
@@ -450,6 +454,32 @@ func (s *pebbleStore) applyOne(b *pebbleBatch) error {
 		s.opts.OnCommit(time.Since(began))
 	}
 	return nil
+}
+
+// handOver gives Pebble a batch that is in the log, or keeps its blocks for later.
+func (s *pebbleStore) handOver(b *pebbleBatch, g *segment) error {
+	if !b.blocks && !b.frees {
+		if err := s.db.Apply(b.ops, pebble.NoSync); err != nil {
+			s.latch.set(fmt.Errorf("commit: %w", err))
+			return err
+		}
+		return nil
+	}
+	shards := make([]*pebbleShard, len(b.places))
+	for i, p := range b.places {
+		shards[i] = s.shards[p.shard]
+	}
+	slices.SortFunc(shards, func(a, b *pebbleShard) int { return int(a.id) - int(b.id) })
+	h := s.hand(shards...)
+	if err := h.rows(b.ops.Repr(), g); err != nil {
+		s.latch.set(fmt.Errorf("commit: %w", err))
+	}
+	if g.sealed.Load() { // who sealed it may have drained the shards already
+		for _, sh := range shards {
+			h.drain(sh)
+		}
+	}
+	return h.end()
 }
 
 // Close waits for open views until ctx is done, makes everything durable and closes.
@@ -507,9 +537,10 @@ type pebbleShard struct {
 	shardState
 	store     *pebbleStore
 	importing sync.Mutex // one Import at a time; before shardState.mu
-	rowed     bool       // it has a position row; guarded by shardState.mu
-	inTable   uint64     // the seq of that row when the store was opened; while opening
-	replayed  uint64     // the seq of the last record read; while opening
+	pending   pending
+	rowed     bool   // it has a position row; guarded by shardState.mu
+	inTable   uint64 // the seq of that row when the store was opened; while opening
+	replayed  uint64 // the seq of the last record read; while opening
 }
 
 func (sh *pebbleShard) ID() ShardID { return sh.id }
@@ -548,9 +579,12 @@ func (sh *pebbleShard) Export(ctx context.Context, w io.Writer) (Pos, error) {
 		return Pos{}, err
 	}
 	sh.mu.Lock() // between two commits, so that the position is that of the rows
-	v := sh.view()
+	v, err := sh.view()
 	sh.mu.Unlock()
 	s.leave()
+	if err != nil {
+		return Pos{}, err
+	}
 	defer v.Close()
 	return exportShard(ctx, sh.id, v, w)
 }

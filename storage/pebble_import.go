@@ -4,8 +4,8 @@ package storage
 // then takes them in as one step. So a shard of any size is replaced, with the
 // memory of one chunk, and until that step nothing of the store has changed.
 //
-//	lower ├──── table 1 ────┼──── table 2 ────┤ upper      rows, in key order
-//	      [ range delete 1  )[ range delete 2 )            what was there before
+//	lower ├──── table 1 ────┼──── table 2 ────┤ upper      rows, in key order; packs (pack.go) have
+//	      [ range delete 1  )[ range delete 2 )            tables of their own
 //
 // Tables that are taken in together get one sequence number, and a range delete
 // covers lower numbers only: each table wipes its stretch of the old shard and not
@@ -29,44 +29,89 @@ const (
 	importTableBytes = 64 << 20
 )
 
-// importTables writes a sorted shard into tables.
+// importTables writes a sorted shard into tables: its rows, and its blocks as packs, which sort elsewhere.
 type importTables struct {
 	store *pebbleStore
 	id    ShardID
 	limit uint64
 	paths []string
+	rows  importChain
+	packs importChain
+	group spot       // whose pack is being made
+	pack  []byte     // empty before the first block
+	home  homeWriter // of the large blocks
+	taken bool       // the tables may be the store's
+}
+
+// importChain is tables one after another, over a range of keys.
+type importChain struct {
+	t     *importTables
+	upper []byte
+	start []byte          // where the range delete of the table at hand begins
 	w     *sstable.Writer // being written; nil before the first row
-	home  homeWriter      // of the blocks
-	start []byte          // where its range delete begins
-	taken bool            // the tables may be the store's
+}
+
+func newImportTables(s *pebbleStore, id ShardID) *importTables {
+	t := &importTables{store: s, id: id, limit: s.opts.importTable, home: homeWriter{s: s}}
+	lower, upper := ShardRange(id)
+	t.rows = importChain{t: t, start: lower, upper: upper}
+	t.packs = importChain{t: t, start: spot{}.packKey(nil, id), upper: endSpot.packKey(nil, id)}
+	return t
 }
 
 // add takes the next row.
 func (t *importTables) add(key, value []byte) error {
-	if t.w == nil || t.w.Raw().EstimatedSize() >= t.limit {
-		if err := t.cut(key); err != nil {
-			return err
-		}
+	if !isBlockKey(key) {
+		return t.rows.set(key, value)
 	}
-	if len(value) > 0 && goesToBulk(key, len(value), value[0]) {
+	at := blockSpot(key)
+	if len(value) > 0 && goesToBulk(len(value), value[0]) {
 		ref, err := t.home.add(value)
 		if err != nil {
 			return err
 		}
 		value = ref.append(nil)
 	}
-	return t.w.Set(key, value)
+	if at.group() != t.group || len(t.pack) == 0 {
+		if err := t.endPack(); err != nil {
+			return err
+		}
+		t.group, t.pack = at.group(), appendPackHead(t.pack, 0)
+	}
+	t.pack = appendMember(t.pack, at.low(), value)
+	return nil
 }
 
-// cut ends the table at hand before key, and begins the next one there. The first
-// begins where the shard does.
-func (t *importTables) cut(key []byte) error {
-	start := bytes.Clone(key)
-	if t.w == nil {
-		start, _ = ShardRange(t.id)
-	} else if err := t.end(start); err != nil {
-		return err
+// endPack writes the pack at hand.
+func (t *importTables) endPack() error {
+	if len(t.pack) == 0 {
+		return nil
 	}
+	err := t.packs.set(t.group.packKey(nil, t.id), t.pack)
+	t.pack = t.pack[:0]
+	return err
+}
+
+// set takes the chain's next row.
+func (c *importChain) set(key, value []byte) error {
+	if c.w == nil || c.w.Raw().EstimatedSize() >= c.t.limit {
+		if err := c.cut(key); err != nil {
+			return err
+		}
+	}
+	return c.w.Set(key, value)
+}
+
+// cut ends the table at hand before key, and begins the next one there. The first begins where the range does.
+func (c *importChain) cut(key []byte) error {
+	if c.w != nil {
+		start := bytes.Clone(key)
+		if err := c.end(start); err != nil {
+			return err
+		}
+		c.start = start
+	}
+	t := c.t
 	s := t.store
 	path := s.disk.PathJoin(s.dir, fmt.Sprintf("%s%d-%d.sst", importPrefix, t.id, len(t.paths)))
 	f, err := s.disk.Create(path, "weir-import")
@@ -76,37 +121,43 @@ func (t *importTables) cut(key []byte) error {
 	t.paths = append(t.paths, path)
 	o := s.pebbleOptions()
 	o.EnsureDefaults()
-	t.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), o.MakeWriterOptions(0, s.db.TableFormat()))
-	t.start = start
+	c.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), o.MakeWriterOptions(0, s.db.TableFormat()))
 	return nil
 }
 
 // end closes the table at hand, its range delete reaching up to upper.
-func (t *importTables) end(upper []byte) error {
-	w := t.w
-	t.w = nil
-	err := w.DeleteRange(t.start, upper)
+func (c *importChain) end(upper []byte) error {
+	w := c.w
+	c.w = nil
+	err := w.DeleteRange(c.start, upper)
 	return errors.Join(err, w.Close())
 }
 
-// finish ends the last table; an export without rows is one that only deletes.
-func (t *importTables) finish() error {
-	if err := t.home.finish(); err != nil {
-		return err
-	}
-	if t.w == nil {
-		if err := t.cut(nil); err != nil {
+// finish ends the last table; a chain without rows is one that only deletes.
+func (c *importChain) finish() error {
+	if c.w == nil {
+		if err := c.cut(nil); err != nil {
 			return err
 		}
 	}
-	_, upper := ShardRange(t.id)
-	return t.end(upper)
+	return c.end(c.upper)
+}
+
+func (t *importTables) finish() error {
+	for _, step := range []func() error{t.home.finish, t.endPack, t.rows.finish, t.packs.finish} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drop removes what has not been taken in.
 func (t *importTables) drop() {
-	if t.w != nil {
-		t.w.Close()
+	for _, c := range []*importChain{&t.rows, &t.packs} {
+		if c.w != nil {
+			c.w.Close()
+		}
 	}
 	for _, p := range t.paths {
 		t.store.disk.Remove(p) // gone already when it was taken in
@@ -144,7 +195,7 @@ func (sh *pebbleShard) Import(ctx context.Context, r io.Reader) (Pos, error) {
 	}
 	sh.importing.Lock() // two imports would write the same files
 	defer sh.importing.Unlock()
-	t := &importTables{store: s, id: sh.id, limit: s.opts.importTable, home: homeWriter{s: s}}
+	t := newImportTables(s, sh.id)
 	defer t.drop()
 	pos, err := importShard(ctx, sh.id, r, t.add)
 	if err != nil {
@@ -200,7 +251,10 @@ func (s *pebbleStore) passLog() error {
 	if err != nil {
 		return err
 	}
-	// Commits of other shards may be between the log and the memtable.
+	if err := s.drain(s.shards...); err != nil {
+		return err
+	}
+	// Commits of other shards may be between the log and the memtable; they see that their segment is sealed.
 	s.wal.awaitFloor(number)
 	if err := s.space.raiseFloor(number); err != nil {
 		return err

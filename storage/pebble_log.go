@@ -2,7 +2,7 @@ package storage
 
 // The log, in place of Pebble's own.
 //
-//	Writer.Commit ─► append: one record, one write ─► Pebble's memtable: small rows, references
+//	Writer.Commit ─► append: one record, one write ─► Pebble's memtable: rows, at once; blocks, in packs, later
 //	Writer.Durable ─► sync: fdatasync of what was written, oldest segment first
 //
 // Why not Pebble's? It would write a block twice (log, then table), hand each commit to a

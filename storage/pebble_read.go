@@ -9,6 +9,7 @@ import (
 // pebbleView is a Pebble snapshot. It holds back the compaction of what it shows, so
 // it should not live longer than a request.
 type pebbleView struct {
+	shard *pebbleShard
 	store *pebbleStore
 	snap  *pebble.Snapshot
 	epoch int // what it may refer to stays until it is closed; see janitor
@@ -21,39 +22,64 @@ func (sh *pebbleShard) View() (View, error) {
 		return nil, err
 	}
 	defer s.leave()
-	return sh.view(), nil
+	v, err := sh.view()
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // view takes a view of an open store. When a commit is under way the view may show it and not its position.
-func (sh *pebbleShard) view() *pebbleView {
+func (sh *pebbleShard) view() (*pebbleView, error) {
 	s := sh.store
+	h := s.hand(sh)
+	h.drain(sh)
+	if err := h.apply(); err != nil {
+		h.end()
+		return nil, err
+	}
 	s.views.Add(1)
 	s.nviews.Add(1)
-	v := &pebbleView{store: s, epoch: s.space.enter()} // before the snapshot
+	v := &pebbleView{shard: sh, store: s, epoch: s.space.enter()} // before the snapshot
 	v.pos = sh.pos()
 	v.snap = s.db.NewSnapshot()
-	return v
+	return v, h.end()
 }
 
 func (v *pebbleView) Get(key []byte) ([]byte, func(), error) {
-	value, closer, err := v.snap.Get(key)
-	if err == nil {
-		if isPositionKey(key) {
-			return AppendPos(nil, v.pos), func() {}, closer.Close()
-		}
-		if ref, is := referenceAt(key, value); is {
-			closer.Close()
-			if value, err = v.store.readValue(nil, ref); err != nil {
-				return nil, nil, err
-			}
-			return value, func() {}, nil
-		}
+	block := isBlockKey(key)
+	at := key
+	if block {
+		at = blockSpot(key).group().packKey(nil, v.shard.id)
+	}
+	value, closer, err := v.snap.Get(at)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return nil, nil, ErrNotFound
+	case err != nil:
+		return nil, nil, v.store.readFailed(err)
+	case isPositionKey(key):
+		return AppendPos(nil, v.pos), func() {}, closer.Close()
+	case !block:
 		return value, func() { closer.Close() }, nil
 	}
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil, ErrNotFound
+	value, found, err := findMember(value, blockSpot(key).low())
+	if err != nil || !found {
+		closer.Close()
+		if err == nil {
+			return nil, nil, ErrNotFound
+		}
+		return nil, nil, v.store.readFailed(err)
 	}
-	return nil, nil, v.store.readFailed(err)
+	ref, is := parseReference(value)
+	if !is {
+		return value, func() { closer.Close() }, nil
+	}
+	closer.Close()
+	if value, err = v.store.readValue(nil, ref); err != nil {
+		return nil, nil, err
+	}
+	return value, func() {}, nil
 }
 
 // referenceAt is the reference that stands under a key, if one does.
@@ -87,7 +113,14 @@ func (v *pebbleView) Scan(lower, upper []byte) (Iterator, error) {
 	if err != nil {
 		return nil, v.store.readFailed(err)
 	}
-	return &pebbleIter{it: it, store: v.store, pos: v.pos}, nil
+	i := &pebbleIter{rows: it, store: v.store, pos: v.pos}
+	from, to := spotAt(v.shard.id, lower), spotAt(v.shard.id, upper)
+	if from.less(to) {
+		if i.packs, err = newPackIter(v.snap, v.shard.id, from, to); err != nil {
+			return nil, errors.Join(v.store.readFailed(err), it.Close())
+		}
+	}
+	return i, nil
 }
 
 func (v *pebbleView) Close() error {
@@ -101,64 +134,3 @@ func (v *pebbleView) Close() error {
 	v.store.views.Done()
 	return err
 }
-
-type pebbleIter struct {
-	it    *pebble.Iterator
-	store *pebbleStore
-	moved bool   // it has been placed; before, Pebble leaves Prev undefined
-	pos   Pos    // of the view
-	buf   []byte // of the value last read from a segment
-}
-
-func (i *pebbleIter) SeekGE(key []byte) bool {
-	i.moved = true
-	if key == nil {
-		return i.it.First()
-	}
-	return i.it.SeekGE(key)
-}
-
-func (i *pebbleIter) SeekLT(key []byte) bool {
-	i.moved = true
-	if key == nil {
-		return i.it.Last()
-	}
-	return i.it.SeekLT(key)
-}
-
-func (i *pebbleIter) Next() bool {
-	if !i.moved {
-		return i.SeekGE(nil)
-	}
-	return i.it.Next()
-}
-
-func (i *pebbleIter) Prev() bool { return i.moved && i.it.Prev() }
-
-func (i *pebbleIter) Key() []byte { return i.it.Key() }
-
-func (i *pebbleIter) Value() ([]byte, error) {
-	v, err := i.it.ValueAndErr()
-	if err != nil {
-		return nil, i.store.readFailed(err)
-	}
-	if isPositionKey(i.it.Key()) {
-		i.buf = AppendPos(i.buf[:0], i.pos)
-		return i.buf, nil
-	}
-	ref, is := referenceAt(i.it.Key(), v)
-	if !is {
-		return v, nil
-	}
-	i.buf, err = i.store.readValue(i.buf[:0], ref)
-	return i.buf, err
-}
-
-func (i *pebbleIter) Error() error {
-	if err := i.it.Error(); err != nil {
-		return i.store.readFailed(err)
-	}
-	return nil
-}
-
-func (i *pebbleIter) Close() error { return i.it.Close() }

@@ -98,13 +98,10 @@ func (s *pebbleStore) replayRecord(rec logRecord) error {
 		}
 	}
 	if err := eachRow(rec.rows, func(pebble.InternalKeyKind, []byte, []byte) error { return nil }); err != nil {
-		return err
+		return err // before any of it is applied
 	}
-	b := s.db.NewBatch()
-	if err := b.SetRepr(rec.rows); err != nil {
-		return asCorrupt(err)
-	}
-	if err := s.db.Apply(b, pebble.NoSync); err != nil {
+	h := s.hand(s.shards...)
+	if err := errors.Join(h.rows(rec.rows, nil), h.end()); err != nil {
 		return err
 	}
 	for _, p := range rec.places {
@@ -114,7 +111,7 @@ func (s *pebbleStore) replayRecord(rec logRecord) error {
 		sh.seq.Store(p.pos.Seq)
 		sh.rowed = sh.rowed || p.pos.Seq == 1 // that batch has the row
 	}
-	return b.Close()
+	return nil
 }
 
 // eachRow walks a Pebble batch as bytes. Not Pebble's reader: that one panics at a batch that ends too early.

@@ -9,7 +9,7 @@ package storage
 //	rows    = a Pebble batch, as bytes      bulk = values, one after another
 //
 // A block of 1 KB and more is written once in its life: into the bulk of the record that
-// commits it. What Pebble keeps under its key, and the rows carry, is where it lies:
+// commits it. What Pebble keeps in its stead (in a pack), and the rows carry, is where it lies:
 //
 //	reference = 03 segment:4 offset:4 length:4 crc32c:4
 //
@@ -87,10 +87,10 @@ func parseReference(value []byte) (reference, bool) {
 	}, true
 }
 
-// goesToBulk says whether a value is kept outside Pebble. One that could be taken for a
+// goesToBulk says whether a block is kept outside Pebble. One that could be taken for a
 // reference is, whatever its size: so a reading never has to guess.
-func goesToBulk(key []byte, size int, first byte) bool {
-	return isBlockKey(key) && (size >= bulkBytes || size == referenceLen && first == referenceKind)
+func goesToBulk(size int, first byte) bool {
+	return size >= bulkBytes || size == referenceLen && first == referenceKind
 }
 
 // segment is one file. Its fields belong to the log unless said otherwise.
@@ -102,7 +102,7 @@ type segment struct {
 	path     string
 	size     atomic.Int64 // bytes written
 	bulk     int64        // of which bulk; -1 unknown. Guarded by segLog.mu until sealed, then constant
-	// inflight is what was written and is not in Pebble yet: records, or a home that is
+	// inflight is what was written and is not in Pebble yet: records, shards with pending blocks, or a home that is
 	// being built. A segment is quiet when it is sealed and this is 0.
 	inflight atomic.Int64
 	sealed   atomic.Bool

@@ -20,7 +20,6 @@ package storage
 // opened before its last reference had gone: epochs, two counters that views enter and leave.
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -164,6 +163,9 @@ func (j *janitor) tend() error {
 	if err := s.latch.err(); err != nil {
 		return nil // said already
 	}
+	if err := s.drainSealed(); err != nil {
+		return err
+	}
 	if err := j.raiseFloor(s.wal.floor()); err != nil {
 		return err
 	}
@@ -189,12 +191,16 @@ func (j *janitor) raiseFloor(number uint32) error {
 		return nil
 	}
 	j.floor = number
-	b := j.s.db.NewBatch()
+	b := newPebbleBatch(j.s)
 	defer b.Close()
 	_ = b.Set(FloorKey(), binary.BigEndian.AppendUint32(nil, number), nil) // of an unindexed batch never fails
 	for _, sh := range j.s.shards {
-		// What a position counts is in the memtable before it is read here.
-		if pos := sh.pos(); pos.Seq > 0 {
+		pos := sh.pos()
+		// What a position counts was handed over before it is read here, and is in the memtable when it is drained.
+		if err := j.s.drain(sh); err != nil {
+			return err
+		}
+		if pos.Seq > 0 {
 			_ = b.Set(PositionKey(sh.id), AppendPos(nil, pos), nil)
 		}
 	}
@@ -268,6 +274,9 @@ func (j *janitor) collect() (err error) {
 			j.dirty.Store(true) // again, later
 		}
 	}()
+	if err := s.drain(s.shards...); err != nil { // deletions, and what keeps segments from being quiet
+		return err
+	}
 	// Before the references are read: what is quiet now gets no more of them.
 	var all []*segment
 	for _, g := range s.segments.list() {
@@ -276,11 +285,25 @@ func (j *janitor) collect() (err error) {
 		}
 	}
 	live := map[uint32]int64{}
-	if err := j.eachReference(func(_ *pebbleShard, _ []byte, ref reference) error {
-		live[ref.segment] += int64(ref.length)
-		return nil
-	}); err != nil {
-		return err
+	for _, sh := range s.shards {
+		var empty []spot
+		err := j.eachPack(sh, func(first spot, members []packMember) error {
+			if len(members) == 0 {
+				empty = append(empty, first)
+			}
+			for _, m := range members {
+				if ref, is := parseReference(m.value); is {
+					live[ref.segment] += int64(ref.length)
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			err = sh.dropPacks(empty)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	all = slices.DeleteFunc(all, func(g *segment) bool { return live[g.number] > 0 && 2*live[g.number] >= g.size.Load() })
 	if err := j.passFloor(all); err != nil {
@@ -373,56 +396,98 @@ func (j *janitor) passFloor(all []*segment) error {
 	return j.lookAtFloor()
 }
 
-// eachReference reads the references of all shards, stepping over other rows by seeks.
-func (j *janitor) eachReference(f func(sh *pebbleShard, key []byte, ref reference) error) error {
-	for _, sh := range j.s.shards {
-		lower, upper := StreamsRange(sh.id)
-		it, err := j.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+var errStopping = errors.New("storage: the store is being closed")
+
+// eachPack reads the packs of a shard, as far as it was drained. What f is given is valid until it returns.
+func (j *janitor) eachPack(sh *pebbleShard, f func(first spot, members []packMember) error) error {
+	it, err := j.s.db.NewIter(&pebble.IterOptions{LowerBound: spot{}.packKey(nil, sh.id), UpperBound: endSpot.packKey(nil, sh.id)})
+	if err != nil {
+		return j.s.readFailed(err)
+	}
+	var members []packMember
+	rows := 0
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		if rows++; rows%cancelledEach == 0 && j.stopping() {
+			err = errStopping
+			break
+		}
+		var first spot
+		if first, members, err = packAt(it, members[:0]); err == nil {
+			err = f(first, members)
+		}
+	}
+	return j.s.readFailed(errors.Join(err, it.Error(), it.Close()))
+}
+
+// packAt reads the pack where an iterator is, appending to dst.
+func packAt(it *pebble.Iterator, dst []packMember) (first spot, members []packMember, err error) {
+	if first, err = parsePackKey(it.Key()); err != nil {
+		return first, nil, err
+	}
+	pack, err := it.ValueAndErr()
+	if err != nil {
+		return first, nil, err
+	}
+	members, _, err = parsePack(dst, pack)
+	return first, members, err
+}
+
+// dropPacks deletes those packs that are without blocks.
+func (sh *pebbleShard) dropPacks(empty []spot) error {
+	for len(empty) > 0 {
+		n := min(len(empty), moveTogether)
+		err := sh.change(func(b *pebble.Batch) error {
+			for _, first := range empty[:n] {
+				key := first.packKey(nil, sh.id)
+				pack, closer, err := sh.store.db.Get(key)
+				if errors.Is(err, pebble.ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				still := len(pack) == 1
+				if err := closer.Close(); err != nil {
+					return err
+				}
+				if still {
+					_ = b.Delete(key, nil) // of an unindexed batch never fails
+				}
+			}
+			return nil
+		})
 		if err != nil {
-			return j.s.readFailed(err)
+			return err
 		}
-		err = j.shardReferences(it, sh, f)
-		if err = errors.Join(err, it.Error(), it.Close()); err != nil {
-			return j.s.readFailed(err)
-		}
+		empty = empty[n:]
 	}
 	return nil
 }
 
-var errStopping = errors.New("storage: the store is being closed")
-
-func (j *janitor) shardReferences(it *pebble.Iterator, sh *pebbleShard, f func(*pebbleShard, []byte, reference) error) error {
-	rows := 0
-	for ok := it.First(); ok; {
-		k, err := ParseKey(it.Key())
-		if err != nil {
-			return err
-		}
-		blocks, _ := BlocksRange(k.Stream, math.MinInt64, 0) // and so on, to the stream's end
-		_, next := StreamRange(k.Stream)
-		for ok = it.SeekGE(blocks); ok && bytes.Compare(it.Key(), next) < 0; ok = it.Next() {
-			if rows++; rows%cancelledEach == 0 && j.stopping() {
-				return errStopping
-			}
-			value, err := it.ValueAndErr()
-			if err != nil {
-				return err
-			}
-			if ref, is := referenceAt(it.Key(), value); is {
-				if err := f(sh, it.Key(), ref); err != nil {
-					return err
-				}
-			}
-		}
+// change changes packs in Pebble alone, by what f reads there while nobody else changes the shard.
+func (sh *pebbleShard) change(f func(*pebble.Batch) error) error {
+	s := sh.store
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if err := s.latch.err(); err != nil {
+		return err
 	}
-	return nil
+	if err := s.drain(sh); err != nil {
+		return err
+	}
+	b := newPebbleBatch(s)
+	defer b.Close()
+	if err := f(b); err != nil {
+		return s.readFailed(err)
+	}
+	return s.db.Apply(b, pebble.NoSync)
 }
 
 // moved is a value that lies in two places.
 type moved struct {
 	shard    *pebbleShard
-	key      []byte
-	old, new []byte // references, as rows hold them
+	at       spot
+	old, new reference
 }
 
 // move copies all that is referred to of some segments to homes, and changes the references.
@@ -431,20 +496,33 @@ func (j *janitor) move(from map[uint32]bool) error {
 	defer home.end()
 	var all []moved
 	var buf []byte
-	err := j.eachReference(func(sh *pebbleShard, key []byte, ref reference) (err error) {
-		if !from[ref.segment] {
+	gather := func(sh *pebbleShard) error {
+		return j.eachPack(sh, func(first spot, members []packMember) error {
+			for _, m := range members {
+				ref, is := parseReference(m.value)
+				if !is || !from[ref.segment] {
+					continue
+				}
+				if j.stopping() {
+					return errStopping
+				}
+				var err error
+				if buf, err = j.s.readValue(buf[:0], ref); err != nil {
+					return err
+				}
+				to, err := home.add(buf)
+				if err != nil {
+					return err
+				}
+				all = append(all, moved{sh, first.at(m.low), ref, to})
+			}
 			return nil
-		}
-		if j.stopping() {
-			return errStopping
-		}
-		if buf, err = j.s.readValue(buf[:0], ref); err != nil {
-			return err
-		}
-		to, err := home.add(buf)
-		all = append(all, moved{sh, bytes.Clone(key), ref.append(nil), to.append(nil)})
-		return err
-	})
+		})
+	}
+	var err error
+	for i := 0; i < len(j.s.shards) && err == nil; i++ {
+		err = gather(j.s.shards[i])
+	}
 	if err == nil {
 		err = home.finish()
 	}
@@ -457,7 +535,7 @@ func (j *janitor) move(from map[uint32]bool) error {
 		for n < len(all) && n < moveTogether && all[n].shard == all[0].shard {
 			n++
 		}
-		if err := j.s.refer(all[0].shard, all[:n]); err != nil {
+		if err := all[0].shard.refer(all[:n]); err != nil {
 			return err
 		}
 		all = all[n:]
@@ -466,31 +544,26 @@ func (j *janitor) move(from map[uint32]bool) error {
 }
 
 // refer changes references that are still what they were.
-func (s *pebbleStore) refer(sh *pebbleShard, all []moved) error {
-	sh.mu.Lock() // nobody else changes the shard's rows meanwhile
-	defer sh.mu.Unlock()
-	if err := s.latch.err(); err != nil {
-		return err
-	}
-	b := s.db.NewBatch()
-	defer b.Close()
-	for _, m := range all {
-		now, closer, err := s.db.Get(m.key)
-		if errors.Is(err, pebble.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return s.readFailed(err)
-		}
-		same := bytes.Equal(now, m.old)
-		if err := closer.Close(); err != nil {
-			return err
-		}
-		if same {
-			if err := b.Set(m.key, m.new, nil); err != nil {
+func (sh *pebbleShard) refer(all []moved) error {
+	return sh.change(func(b *pebble.Batch) error {
+		for _, m := range all {
+			key := m.at.group().packKey(nil, sh.id)
+			pack, closer, err := sh.store.db.Get(key)
+			if errors.Is(err, pebble.ErrNotFound) {
+				continue
+			}
+			if err != nil {
 				return err
 			}
+			value, _, err := findMember(pack, m.at.low())
+			now, is := parseReference(value)
+			if err := errors.Join(err, closer.Close()); err != nil {
+				return err
+			}
+			if is && now == m.old {
+				_ = b.Merge(key, appendMember(appendPackHead(nil, 0), m.at.low(), m.new.append(nil)), nil)
+			}
 		}
-	}
-	return s.db.Apply(b, pebble.NoSync)
+		return nil
+	})
 }

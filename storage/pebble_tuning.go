@@ -53,6 +53,7 @@ func (s *pebbleStore) pebbleOptions() *pebble.Options {
 		Logger: pebbleLog{store: s},
 		// The log is ours; see pebble_log.go.
 		DisableWAL: true,
+		Merger:     packMerger,
 		// Newest that v2.1 writes.
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
@@ -155,11 +156,15 @@ func (s *pebbleStore) Metrics() Metrics {
 	}
 	defer s.leave()
 	m := s.db.Metrics()
+	pending := uint64(0)
+	for _, sh := range s.shards {
+		pending += uint64(sh.pending.bytes.Load())
+	}
 	segments := uint64(s.segments.bytes())
 	return Metrics{
 		DiskBytes:        m.DiskSpaceUsage() + segments,
 		LogBytes:         segments,
-		MemtableBytes:    m.MemTable.Size,
+		MemtableBytes:    m.MemTable.Size + pending,
 		CacheBytes:       uint64(m.BlockCache.Size),
 		Level0Files:      m.Levels[0].TablesCount,
 		Commits:          s.commits.Load(),

@@ -22,6 +22,7 @@ type pebbleBatch struct {
 	places  []place     // what the commit makes; set by it
 	foreign bool
 	over    bool // something was refused as too large: the rest alone may not be committed
+	blocks  bool // it sets blocks
 	frees   bool // it may delete blocks
 	unrows  bool // it may delete the position row, or set it
 }
@@ -49,8 +50,11 @@ func (b *pebbleBatch) SetTwo(key, head, tail []byte) error {
 	}
 	b.foreign = b.foreign || !inShard(b.shard, key)
 	b.unrows = b.unrows || isPositionKey(key)
-	if size := len(head) + len(tail); size > 0 && goesToBulk(key, size, firstOf(head, tail)) {
-		return b.setBulk(key, head, tail)
+	if isBlockKey(key) {
+		b.blocks = true
+		if size := len(head) + len(tail); size > 0 && goesToBulk(size, firstOf(head, tail)) {
+			return b.setBulk(key, head, tail)
+		}
 	}
 	op := b.ops.SetDeferred(len(key), len(head)+len(tail))
 	copy(op.Key, key)
@@ -88,6 +92,7 @@ func (b *pebbleBatch) add(o *pebbleBatch) error {
 	}
 	b.heads = append(b.heads, o.heads...)
 	b.places = append(b.places, o.places...)
+	b.blocks = b.blocks || o.blocks
 	b.frees = b.frees || o.frees
 	return nil
 }

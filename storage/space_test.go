@@ -537,18 +537,25 @@ func TestAMoveLeavesWhatIsNewer(t *testing.T) {
 	defer s.Close(ctx)
 	w := lead(t, s, 1)
 	putBlocks(t, w, 0, 3)
+	sh := s.shards[1]
+	if err := s.drain(sh); err != nil {
+		t.Fatal(err)
+	}
 	var all []moved
-	if err := s.space.eachReference(func(sh *pebbleShard, key []byte, ref reference) error {
-		old := ref.append(nil)
-		ref.offset++ // where nothing is
-		all = append(all, moved{sh, bytes.Clone(key), old, ref.append(nil)})
+	if err := s.space.eachPack(sh, func(first spot, members []packMember) error {
+		for _, m := range members {
+			old, _ := parseReference(m.value)
+			nowhere := old
+			nowhere.offset++
+			all = append(all, moved{sh, first.at(m.low), old, nowhere})
+		}
 		return nil
 	}); err != nil || len(all) != 3 {
 		t.Fatal(len(all), err)
 	}
 	putBlocks(t, w, 1, 3)
 	change(t, w, func(b Batch) { b.Delete(BlockKey(testStream, 0)) })
-	if err := s.refer(s.shards[1], all); err != nil {
+	if err := sh.refer(all); err != nil {
 		t.Fatal(err)
 	}
 	checkStoreBlocks(t, s, func(i int64) bool { return i > 0 }, 3)
