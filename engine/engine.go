@@ -13,25 +13,27 @@ import (
 
 // Options of an engine.
 type Options struct {
-	TailCache int64        // bytes of newest blocks kept in memory; 256 MiB when 0
-	NowMS     func() int64 // the clock, ms since 1970; time.Now when nil
+	TailCache     int64        // bytes of newest blocks kept in memory; 256 MiB when 0
+	LoadedStreams int          // streams kept in memory, about; 65,536 when 0
+	NowMS         func() int64 // the clock, ms since 1970; time.Now when nil
 }
 
 const defaultTailCache = 256 << 20
 
 // Engine is an open store. Safe for concurrent use.
 type Engine struct {
-	st     storage.Store
-	o      Options
-	shards []*shard
-	hub    hub
-	tail   tailBudget
-	groups groupIndex
-	syncer syncer
-	open   atomic.Uint64 // bit per shard that has an open round (the first 64)
-	apart  atomic.Bool   // the store commits one shard at a time
-	failed atomic.Pointer[error]
-	closed atomic.Bool
+	st            storage.Store
+	o             Options
+	shards        []*shard
+	loadedStreams int // a shard's part
+	hub           hub
+	tail          tailBudget
+	groups        groupIndex
+	syncer        syncer
+	open          atomic.Uint64 // bit per shard that has an open round (the first 64)
+	apart         atomic.Bool   // the store commits one shard at a time
+	failed        atomic.Pointer[error]
+	closed        atomic.Bool
 }
 
 // Open reads what is needed from a store: the number of the next stream of each
@@ -41,6 +43,9 @@ func Open(ctx context.Context, st storage.Store, o Options) (*Engine, error) {
 	if o.TailCache == 0 {
 		o.TailCache = defaultTailCache
 	}
+	if o.LoadedStreams == 0 {
+		o.LoadedStreams = defaultLoadedStreams
+	}
 	if o.NowMS == nil {
 		o.NowMS = func() int64 { return time.Now().UnixMilli() }
 	}
@@ -49,6 +54,7 @@ func Open(ctx context.Context, st storage.Store, o Options) (*Engine, error) {
 	e.tail.cap = o.TailCache
 	e.tail.kick = make(chan struct{}, 1)
 	n := st.Layout().Shards
+	e.loadedStreams = max(1, o.LoadedStreams/n)
 	for i := range n {
 		s, err := openShard(ctx, e, storage.ShardID(i))
 		if err != nil {

@@ -29,7 +29,7 @@ type op struct {
 var opKinds = []string{
 	"append", "append", "append", "append", "explicit", "batch", "batch", "delete", "delete", "deleteRun",
 	"trimLen", "trimID", "trimBefore", "setID", "range", "range", "fetch", "time", "stat", "tick", "tick",
-	"modulus", "wait", "wait", "reopen", "crash",
+	"modulus", "wait", "wait", "reopen", "crash", "let", "let",
 	"gcreate", "deliver", "deliver", "deliver", "ack", "ack", "commit", "pending", "watermark", "gdestroy", "gsetid",
 }
 
@@ -116,6 +116,18 @@ func (s *system) step(o op) error {
 		s.clock.ms += int64(o.a%5) - 1 // also back
 	case "wait":
 		return s.turn.Wait(context.Background())
+	case "let":
+		if o.a%2 == 0 {
+			if err := s.turn.Wait(context.Background()); err != nil {
+				return err
+			}
+		}
+		sh := s.e.shardOf(s.no)
+		sh.mu.Lock()
+		if st := sh.streams[s.no]; st != nil && st.idle() {
+			sh.let(s.no, st)
+		}
+		sh.mu.Unlock()
 	case "reopen", "crash":
 		if err := s.turn.Wait(context.Background()); err != nil {
 			return err

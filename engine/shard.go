@@ -99,12 +99,14 @@ func (s *shard) stream(no StreamNo) (*stream, error) {
 		if st.dropped {
 			return nil, ErrNoStream
 		}
+		st.used = true
 		return st, nil
 	}
 	st, err := loadStream(s, no)
 	if err != nil {
 		return nil, err
 	}
+	s.makeLoaded()
 	s.streams[no] = st
 	return st, nil
 }

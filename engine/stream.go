@@ -15,6 +15,7 @@ type stream struct {
 	openLevel Level
 	changed   bool // parked readers may find something once the round is written
 	dropped   bool
+	used      bool // since the shard last looked for a stream to let go
 
 	groups    map[string]*group
 	groupNo   map[uint32]*group // by number, while loading
@@ -112,6 +113,7 @@ func (t *Turn) Create(key []byte) (StreamNo, error) {
 	st.row.Modulus = 1
 	st.row.MaxTime = -1
 	st.openRound, st.openLevel = r, t.level
+	s.makeLoaded()
 	s.streams[no] = st
 	st.markDirty(r)
 	return no, nil

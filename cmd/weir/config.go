@@ -36,10 +36,11 @@ type serveConfig struct {
 	MaxSessionTimeout     time.Duration `default:"30m" help:"Longest session timeout a group member may ask for."`
 	RetentionCheck        time.Duration `default:"5m" help:"How often retention.ms and retention.bytes are applied."`
 
-	Shards     int  `default:"16" help:"Shards of a new data directory; an existing one keeps its own."`
-	TailCache  size `default:"256MiB" help:"Memory for the newest blocks of all streams, from which readers that keep up are served."`
-	BlockCache size `default:"32MiB" help:"Memory for older blocks that were read."`
-	Memtable   size `default:"32MiB" help:"Size of one write buffer, of which at most three exist."`
+	Shards        int  `default:"16" help:"Shards of a new data directory; an existing one keeps its own."`
+	LoadedStreams uint `default:"65536" help:"Streams kept in memory, about. Others are read again when they are used."`
+	TailCache     size `default:"256MiB" help:"Memory for the newest blocks of all streams, from which readers that keep up are served."`
+	BlockCache    size `default:"32MiB" help:"Memory for older blocks that were read."`
+	Memtable      size `default:"32MiB" help:"Size of one write buffer, of which at most three exist."`
 
 	RedisMaxClients   int           `default:"10000" help:"Redis connections at a time."`
 	RedisLoops        int           `default:"0" help:"Event loops for Redis connections; 0: half the cores."`

@@ -109,7 +109,7 @@ func (n *node) open(ctx context.Context) error {
 		return err
 	}
 	n.store = store
-	if n.eng, err = engine.Open(ctx, store, engine.Options{TailCache: int64(c.TailCache)}); err != nil {
+	if n.eng, err = engine.Open(ctx, store, engine.Options{TailCache: int64(c.TailCache), LoadedStreams: int(c.LoadedStreams)}); err != nil {
 		return errors.Join(err, store.Close(ctx))
 	}
 	n.bridge, err = bridge.Open(ctx, n.eng, bridge.Options{

@@ -1,0 +1,55 @@
+package engine
+
+// Which streams are in memory. A loaded stream costs a kilobyte, and what its groups have pending; a keyspace may have
+// millions. So a shard that loads one more than its part of Options.LoadedStreams lets go of one that has not been used for
+// a while: what is evaluated of it stands in the store, and it is read again when somebody asks.
+//
+// Which one? A few are looked at, as the map happens to give them, and the first that was not used since it was last
+// looked at goes: that is about the oldest, without a list to keep.
+
+const (
+	defaultLoadedStreams = 1 << 16
+	evictLooks           = 16
+)
+
+// makeLoaded makes room for one more stream, where that is possible. Call with mu held, and no other stream of the shard in
+// hand: the caller's changes must not go to one that is let go.
+func (s *shard) makeLoaded() {
+	looks := evictLooks
+	for range 2 { // of few, all may have been used
+		for no, st := range s.streams {
+			if len(s.streams) < s.e.loadedStreams || looks == 0 {
+				return
+			}
+			looks--
+			if st.used {
+				st.used = false
+			} else if st.idle() {
+				s.let(no, st)
+			}
+		}
+	}
+}
+
+// let forgets an idle stream.
+func (s *shard) let(no StreamNo, st *stream) {
+	for _, b := range st.tail {
+		s.tail.remove(b, &s.e.tail)
+	}
+	st.tail = nil
+	delete(s.streams, no)
+}
+
+// idle says that the store has all that is known of the stream, and that no round is under way that would change or
+// publish it.
+func (s *stream) idle() bool {
+	if s.dropped || s.dirtyIn != nil || s.rowDue || s.filling != nil || len(s.inflight) > 0 || len(s.over) > 0 || s.hw != s.row.Next {
+		return false
+	}
+	for _, gr := range s.groups {
+		if gr.provisional || gr.rowDirty || gr.due || gr.lazy || len(gr.differing) > 0 || len(gr.pel.dirty) > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"weir/storage"
+)
+
+// Many streams, few of them in memory: each is what it was when it is asked for again, and what is not in the store yet
+// stays.
+func TestIdleStreamsAreLetGo(t *testing.T) {
+	ctx := context.Background()
+	const shards, most, n = 2, 8, 400
+	e, err := Open(ctx, storage.NewMem(shards), Options{LoadedStreams: most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close(ctx)
+	loaded := func() (n int) {
+		for _, s := range e.shards {
+			s.mu.Lock()
+			n += len(s.streams)
+			s.mu.Unlock()
+		}
+		return n
+	}
+	turn := e.Begin(Written)
+	var all []StreamNo
+	for i := range n {
+		no, err := turn.Create(fmt.Appendf(nil, "stream %d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, no)
+		for range 3 {
+			if _, err := turn.Append(no, AppendArgs{Auto: true, Fields: [][]byte{[]byte("stream"), fmt.Append(nil, i)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := turn.Group(no, "g").Create(GroupStart{}); err != nil {
+			t.Fatal(err)
+		}
+		if i%50 == 49 { // those in between are in no store yet
+			if got := loaded(); got < 50 {
+				t.Fatalf("%d streams are loaded, of 50 that nobody has committed", got)
+			}
+			if err := turn.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for round := range 3 {
+		for i := range n {
+			no := all[i*7%n]
+			stat, err := turn.Stat(no)
+			if err != nil || string(stat.Key) != fmt.Sprintf("stream %d", i*7%n) || stat.Length != 3+int64(round) || stat.Groups != 1 {
+				t.Fatalf("stream %d: %+v, %v", i*7%n, stat, err)
+			}
+			if _, err := turn.Append(no, AppendArgs{Auto: true, Fields: [][]byte{{}, {}}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := turn.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := loaded(); got > most {
+			t.Fatalf("round %d: %d streams are loaded, %d at most", round, got, most)
+		}
+	}
+	if used := e.tail.used.Load(); used > most*1024 {
+		t.Errorf("the tail cache counts %d bytes of streams that have gone", used)
+	}
+}
