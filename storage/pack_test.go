@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -230,5 +231,78 @@ func TestTheFloorWaitsForWhatIsPending(t *testing.T) {
 	}
 	if held := s.shards[1].pending.held; len(held) > 0 || s.shards[1].pending.size() > 0 {
 		t.Fatalf("still pending: %d bytes, %d segments", s.shards[1].pending.size(), len(held))
+	}
+}
+
+// A commit that finds its segment sealed by the time its rows come to Pebble keeps none of them back: who sealed it, and
+// waits for it to become quiet, has drained the shard already.
+func TestWhatComesLateIsNotPending(t *testing.T) {
+	s := openMemPebble(t, vfs.NewMem()).(*pebbleStore)
+	defer s.Close(ctx)
+	w := lead(t, s, 1)
+	change(t, w, func(b Batch) { b.Set(RecordKey(1, 1, []byte("first")), nil) })
+	b := w.Begin().(*pebbleBatch)
+	b.Set(BlockKey(testStream, 1), []byte("late"))
+	b.addPosition(Pos{1, 2})
+	g, err := s.wal.append(&write{rows: b.ops.Repr(), places: b.places})
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := s.wal.seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.drain(s.shards...), s.handOver(b, g)); err != nil {
+		t.Fatal(err)
+	}
+	s.wal.applied(g)
+	if floor := s.wal.floor(); floor != number {
+		t.Errorf("the floor stays at %d of %d", floor, number)
+	}
+}
+
+// What a position row counts is in Pebble with it: a table that has the row, in a store whose log is gone, is not short of
+// blocks that were promised.
+func TestAPositionRowIsNotAheadOfItsBlocks(t *testing.T) {
+	for name, also := range map[string]func(s *pebbleStore) error{
+		"the first batch's": func(*pebbleStore) error { return nil },
+		"a floor's":         func(s *pebbleStore) error { return s.space.raiseFloor(s.wal.active.number + 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			s := openMemPebble(t, fs).(*pebbleStore)
+			w := lead(t, s, 1)
+			change(t, w, func(b Batch) { b.Set(BlockKey(testStream, 0), []byte("block")) })
+			if name != "the first batch's" {
+				change(t, w, func(b Batch) { b.Set(BlockKey(testStream, 1), []byte("block")) })
+			}
+			if err := errors.Join(also(s), s.db.Flush(), s.Close(ctx)); err != nil {
+				t.Fatal(err)
+			}
+			names, _ := fs.List("data")
+			for _, file := range names {
+				if _, _, ok := parseSegmentName(file); ok {
+					fs.Remove(fs.PathJoin("data", file))
+				}
+			}
+			again, err := OpenPebble("data", Options{fs: &linkAlone{FS: fs}})
+			if err != nil {
+				return // it says that something is lost
+			}
+			defer again.Close(ctx)
+			sh := again.(*pebbleStore).shards[1]
+			v, err := sh.View()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			for i := range int64(sh.seq.Load()) {
+				if _, release, err := v.Get(BlockKey(testStream, i)); err != nil {
+					t.Errorf("the store stands at %d, and block %d is not there: %v", sh.seq.Load(), i, err)
+				} else {
+					release()
+				}
+			}
+		})
 	}
 }
