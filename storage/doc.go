@@ -61,6 +61,7 @@
 //	                       _read, _iter, _import, _tuning; pack.go (blocks as Pebble has them)
 //	slots.go               the hash slot of a Redis key
 //	shadow.go              the replica of the tests; Compare
+//	aside.go               a disk that is only read, for a look at a store
 //	crashdisk.go           a disk that crashes, for the tests of the rooms above
 //	check.go check_stream.go   every promise that rows make each other
 //

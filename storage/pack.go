@@ -242,7 +242,7 @@ func (m *packMerge) Finish(base bool) ([]byte, io.Closer, error) {
 				size += 2 + binary.MaxVarintLen16 + len(e.value)
 			}
 		}
-		took |= mask &^ have
+		took |= mask // of what is older; an entry of the same change stands
 	}
 	if base {
 		took = 0

@@ -49,6 +49,9 @@ type Options struct {
 	// OnCommit, if set, is told how long each commit took to reach the OS; OnSync
 	// how long each fsync of the log took. Called on the way: be quick.
 	OnCommit, OnSync func(time.Duration)
+	// Aside leaves the directory as it is: what an opening has to write, and whatever is written later, is kept in
+	// memory and forgotten by Close. For a look at a store, on any disk.
+	Aside bool
 
 	fs          vfs.FS // of tests; nil means the real one
 	maxBatch    int    // of tests; 0 means MaxBatchBytes
@@ -103,6 +106,9 @@ func OpenPebble(dir string, opts Options) (Store, error) {
 
 func openPebble(dir string, opts Options) (*pebbleStore, error) {
 	opts.setDefaults()
+	if opts.Aside {
+		opts.fs = newAsideFS(opts.fs)
+	}
 	if !validShards(opts.Shards) {
 		return nil, fmt.Errorf("storage: %d shards; 1 to %d are possible", opts.Shards, maxPlainShard)
 	}
@@ -224,7 +230,9 @@ func (s *pebbleStore) start() error {
 		return err // of a file that pretended
 	}
 	s.serving.Store(true)
-	s.space.start()
+	if !s.opts.Aside { // it would copy to memory
+		s.space.start()
+	}
 	return nil
 }
 

@@ -81,7 +81,7 @@ func (p *pending) emit(b *pebble.Batch, s ShardID) {
 	for rows := p.rows; len(rows) > 0; {
 		at, n, mask := rows[0].group(), 0, uint64(0)
 		for ; n < len(rows) && rows[n].group() == at; n++ {
-			if rows[n].size < 0 && last(rows[n:]) {
+			if rows[n].size < 0 { // an entry, if one comes later, stands
 				mask |= 1 << rows[n].low()
 			}
 		}

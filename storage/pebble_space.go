@@ -112,7 +112,9 @@ func (j *janitor) start() {
 // stop ends the janitor; what it has not removed the next opening's will.
 func (j *janitor) stop() {
 	close(j.quit)
-	<-j.ended
+	if j.ended != nil {
+		<-j.ended
+	}
 }
 
 func (j *janitor) stopping() bool {
@@ -464,15 +466,13 @@ func (sh *pebbleShard) dropPacks(empty []spot) error {
 	return nil
 }
 
-// change changes packs in Pebble alone, by what f reads there while nobody else changes the shard.
+// change changes packs in Pebble alone, by what f reads there while nobody else changes the shard. What is pending comes
+// later, and lies over it.
 func (sh *pebbleShard) change(f func(*pebble.Batch) error) error {
 	s := sh.store
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if err := s.latch.err(); err != nil {
-		return err
-	}
-	if err := s.drain(sh); err != nil {
 		return err
 	}
 	b := newPebbleBatch(s)

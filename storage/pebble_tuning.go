@@ -83,6 +83,9 @@ func (s *pebbleStore) pebbleOptions() *pebble.Options {
 		BytesPerSync: 1 << 20,
 
 		EventListener: s.events(),
+
+		ErrorIfNotExists:            s.opts.Aside,
+		DisableAutomaticCompactions: s.opts.Aside, // they would be for nothing
 	}
 	// Tables to be taken in must not wait in memory behind a memtable: without Pebble's log a crash would
 	// forget them.

@@ -14,13 +14,13 @@ type checkConfig struct {
 	Data string `default:"./weir-data" help:"Data directory."`
 }
 
-// check opens the directory alone and looks at every row. Problems are printed and
+// check opens the directory alone, to read it only, and looks at every row. Problems are printed and
 // make the status 1.
 func check(ctx context.Context, c *checkConfig, out io.Writer) error {
 	if _, err := os.Stat(c.Data); err != nil {
 		return fmt.Errorf("--data: %w", err) // checking must not make a store
 	}
-	store, err := openStore(c.Data, storage.Options{})
+	store, err := openStore(c.Data, storage.Options{Aside: true})
 	if err != nil {
 		return err
 	}
