@@ -1,11 +1,14 @@
 package engine
 
+import "context"
+
 // Which streams are in memory. A loaded stream costs a kilobyte, and what its groups have pending; a keyspace may have
 // millions. So a shard that loads one more than its part of Options.LoadedStreams lets go of one that has not been used for
 // a while: what is evaluated of it stands in the store, and it is read again when somebody asks.
 //
 // Which one? A few are looked at, as the map happens to give them, and the first that was not used since it was last
-// looked at goes: that is about the oldest, without a list to keep.
+// looked at goes: that is about the oldest, without a list to keep. What groups keep in memory until something must be
+// written (when a consumer was seen) is written first, and the stream goes the next time.
 
 const (
 	defaultLoadedStreams = 1 << 16
@@ -16,16 +19,27 @@ const (
 // hand: the caller's changes must not go to one that is let go.
 func (s *shard) makeLoaded() {
 	looks := evictLooks
+	var late *round
+	defer func() {
+		if late != nil {
+			go late.lead(context.Background()) // nobody waits for it
+		}
+	}()
 	for range 2 { // of few, all may have been used
 		for no, st := range s.streams {
 			if len(s.streams) < s.e.loadedStreams || looks == 0 {
 				return
 			}
 			looks--
-			if st.used {
+			switch {
+			case st.used:
 				st.used = false
-			} else if st.idle() {
+			case !st.settled():
+			case st.stored():
 				s.let(no, st)
+			case s.e.refuse() == nil:
+				late = s.round()
+				st.writeLate(late)
 			}
 		}
 	}
@@ -40,16 +54,39 @@ func (s *shard) let(no StreamNo, st *stream) {
 	delete(s.streams, no)
 }
 
-// idle says that the store has all that is known of the stream, and that no round is under way that would change or
-// publish it.
-func (s *stream) idle() bool {
+// settled says that no round is under way that changes or publishes the stream, and that nothing of it lives in memory only.
+func (s *stream) settled() bool {
 	if s.dropped || s.dirtyIn != nil || s.rowDue || s.filling != nil || len(s.inflight) > 0 || len(s.over) > 0 || s.hw != s.row.Next {
 		return false
 	}
 	for _, gr := range s.groups {
-		if gr.provisional || gr.rowDirty || gr.due || gr.lazy || len(gr.differing) > 0 || len(gr.pel.dirty) > 0 {
+		if gr.provisional || gr.due {
 			return false
 		}
 	}
 	return true
+}
+
+// stored says that the store has all that is known of a settled stream.
+func (s *stream) stored() bool {
+	for _, gr := range s.groups {
+		if !gr.stored() {
+			return false
+		}
+	}
+	return true
+}
+
+func (gr *group) stored() bool {
+	return !gr.rowDirty && !gr.lazy && len(gr.differing) == 0 && len(gr.pel.dirty) == 0
+}
+
+// writeLate puts into a round what the groups of a settled stream have kept in memory.
+func (s *stream) writeLate(r *round) {
+	for _, gr := range s.groups {
+		if !gr.stored() {
+			gr.mustWrite()
+		}
+	}
+	s.list(r)
 }

@@ -69,6 +69,30 @@ func TestIdleStreamsAreLetGo(t *testing.T) {
 			t.Fatalf("round %d: %d streams are loaded, %d at most", round, got, most)
 		}
 	}
+	// A consumer that finds nothing is seen, which is written late: it keeps no stream.
+	for range 4 {
+		for _, no := range all {
+			g := turn.Group(no, "g")
+			if err := g.SetID(GroupStart{Last: true}); err != nil {
+				t.Fatal(err)
+			}
+			if err := turn.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Deliver("worker", DeliverArgs{}); err != nil {
+				t.Fatal(err)
+			}
+			turn.Tick()
+		}
+	}
+	for s := range e.shards {
+		// Whoever leads the last of those rounds has the token.
+		e.shards[s].token <- struct{}{}
+		<-e.shards[s].token
+	}
+	if got := loaded(); got > 4*most {
+		t.Fatalf("%d streams whose consumers were seen are loaded, %d at most", got, most)
+	}
 	if used := e.tail.used.Load(); used > most*1024 {
 		t.Errorf("the tail cache counts %d bytes of streams that have gone", used)
 	}

@@ -124,8 +124,12 @@ func (s *system) step(o op) error {
 		}
 		sh := s.e.shardOf(s.no)
 		sh.mu.Lock()
-		if st := sh.streams[s.no]; st != nil && st.idle() {
-			sh.let(s.no, st)
+		if st := sh.streams[s.no]; st != nil && st.settled() {
+			if st.stored() {
+				sh.let(s.no, st)
+			} else {
+				st.writeLate(sh.round())
+			}
 		}
 		sh.mu.Unlock()
 	case "reopen", "crash":
