@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
+	"weak"
 
 	"weir/storage"
 )
@@ -95,5 +97,40 @@ func TestIdleStreamsAreLetGo(t *testing.T) {
 	}
 	if used := e.tail.used.Load(); used > most*1024 {
 		t.Errorf("the tail cache counts %d bytes of streams that have gone", used)
+	}
+}
+
+// A stream that was let go is not kept by those that were written in the same round.
+func TestAStreamThatIsLetGoIsForgotten(t *testing.T) {
+	ctx := context.Background()
+	for _, level := range []Level{Written, Durable} {
+		e, err := Open(ctx, storage.NewMem(1), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn := e.Begin(level)
+		var all []StreamNo
+		for _, key := range []string{"goes", "stays"} {
+			no, err := turn.Create([]byte(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, no)
+		}
+		if err := turn.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s := e.shards[0]
+		s.mu.Lock()
+		goes := weak.Make(s.streams[all[0]])
+		s.let(all[0], s.streams[all[0]])
+		s.mu.Unlock()
+		runtime.GC()
+		if goes.Value() != nil {
+			t.Errorf("level %v: still in memory", level)
+		}
+		if err := e.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -351,5 +351,8 @@ func (r *round) publish() []Place {
 			delete(r.shard.streams, st.no)
 		}
 	}
+	if r.durable == nil || r.state.Load() == roundDurable {
+		r.dirty = nil // streams know the round that they were last opened in, which must not keep others in memory
+	}
 	return wake
 }
