@@ -152,8 +152,11 @@ func (a *asideFS) MkdirAll(dir string, perm os.FileMode) error {
 	return a.mem.MkdirAll(dir, perm)
 }
 
-// Lock keeps other processes out, where a lock file can be written at all; where it cannot, nobody else writes either.
+// Lock keeps other processes out, where a lock file is there and can be written at all; else nobody else writes either.
 func (a *asideFS) Lock(name string) (io.Closer, error) {
+	if _, err := a.FS.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(nil), nil
+	}
 	l, err := a.FS.Lock(name)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
 		return io.NopCloser(nil), nil
