@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -197,41 +198,69 @@ func findMember(pack []byte, low int) ([]byte, bool, error) {
 var packMerger = &pebble.Merger{
 	Name: "weir.pack",
 	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
-		return &packMerge{changes: [][]byte{bytes.Clone(value)}}, nil
+		m := packMerges.Get().(*packMerge)
+		m.buf, m.ends, m.newer = m.buf[:0], m.ends[:0], false
+		m.take(value)
+		return m, nil
 	},
 }
 
+// packMerges are those that nobody uses: each pack of each flush and compaction needs one.
+var packMerges = sync.Pool{New: func() any { return new(packMerge) }}
+
 // packMerge lays changes over each other.
 type packMerge struct {
-	changes [][]byte
-	newer   bool // they go from the oldest to the newest
+	buf   []byte // the changes, one behind the other
+	ends  []int
+	newer bool // they go from the oldest to the newest
+	out   []byte
+}
+
+func (m *packMerge) take(value []byte) {
+	m.buf = append(m.buf, value...)
+	m.ends = append(m.ends, len(m.buf))
+}
+
+// change is the nth newest one.
+func (m *packMerge) change(n int) []byte {
+	if m.newer {
+		n = len(m.ends) - 1 - n
+	}
+	from := 0
+	if n > 0 {
+		from = m.ends[n-1]
+	}
+	return m.buf[from:m.ends[n]]
 }
 
 func (m *packMerge) MergeNewer(value []byte) error {
-	m.changes, m.newer = append(m.changes, bytes.Clone(value)), true
+	m.newer = true
+	m.take(value)
 	return nil
 }
 
 func (m *packMerge) MergeOlder(value []byte) error {
-	m.changes = append(m.changes, bytes.Clone(value))
+	m.take(value)
+	return nil
+}
+
+// Close is called when the result is not needed any more.
+func (m *packMerge) Close() error {
+	packMerges.Put(m)
 	return nil
 }
 
 // Finish may leave a pack without blocks, which the janitor deletes (pebble_space.go). Why not here, as Pebble's
 // DeletableValueMerger may? Pebble 2.1.7 panics when what is deleted was merged with a base.
 func (m *packMerge) Finish(base bool) ([]byte, io.Closer, error) {
-	if only := m.changes[0]; len(m.changes) == 1 && len(only) > 0 && only[0] == packPlain {
-		return only, nil, nil
+	if only := m.change(0); len(m.ends) == 1 && len(only) > 0 && only[0] == packPlain {
+		return only, m, nil
 	}
 	var at [packSpan][]byte
 	var room [packSpan]packMember
 	var have, took uint64
-	size := 9
-	for i := range m.changes {
-		if m.newer {
-			i = len(m.changes) - 1 - i
-		}
-		members, mask, err := parsePack(room[:0], m.changes[i])
+	for n := range m.ends {
+		members, mask, err := parsePack(room[:0], m.change(n))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -239,7 +268,6 @@ func (m *packMerge) Finish(base bool) ([]byte, io.Closer, error) {
 			if bit := uint64(1) << e.low; (have|took)&bit == 0 {
 				have |= bit
 				at[e.low] = e.value
-				size += 2 + binary.MaxVarintLen16 + len(e.value)
 			}
 		}
 		took |= mask // of what is older; an entry of the same change stands
@@ -247,10 +275,10 @@ func (m *packMerge) Finish(base bool) ([]byte, io.Closer, error) {
 	if base {
 		took = 0
 	}
-	value := appendPackHead(make([]byte, 0, size), took)
+	m.out = appendPackHead(m.out[:0], took)
 	for left := have; left != 0; left &= left - 1 {
 		low := bits.TrailingZeros64(left)
-		value = appendMember(value, low, at[low])
+		m.out = appendMember(m.out, low, at[low])
 	}
-	return value, nil, nil
+	return m.out, m, nil
 }

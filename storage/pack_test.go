@@ -99,8 +99,12 @@ func merged(t *testing.T, changes [][]byte, newer, base bool) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, _, err := m.Finish(base)
+	value, closer, err := m.Finish(base)
 	if err != nil {
+		t.Fatal(err)
+	}
+	value = bytes.Clone(value)
+	if err := closer.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return value
