@@ -299,7 +299,7 @@ func (g RouteGroup) merged() (engine.GroupStat, error) {
 		}
 		all.Pending += st.Pending
 		all.EntriesRead = addKnown(all.EntriesRead, st.EntriesRead)
-		all.Lag = addKnown(all.Lag, st.Lag)
+		all.Lag = addLags(all.Lag, st.Lag)
 		if st.OldestTime >= 0 && (all.OldestTime < 0 || st.OldestTime < all.OldestTime) {
 			all.OldestTime = st.OldestTime
 		}
@@ -319,6 +319,14 @@ func (g RouteGroup) merged() (engine.GroupStat, error) {
 	consumers, err := g.Consumers()
 	all.Consumers = len(consumers)
 	return all, err
+}
+
+// addLags adds two lags.
+func addLags(a, b int64) int64 {
+	if a == engine.UnknownLag || b == engine.UnknownLag {
+		return engine.UnknownLag
+	}
+	return a + b
 }
 
 // addKnown adds two counters of which -1 is unknown.

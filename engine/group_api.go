@@ -110,7 +110,7 @@ type GroupStat struct {
 	LastID      ID
 	LastOffset  int64
 	EntriesRead int64 // -1 unknown
-	Lag         int64 // Redis's lag; -1 unknown
+	Lag         int64 // Redis's lag, or UnknownLag
 	Pending     int64
 	Watermark   int64 // lowest pending offset, or last_delivered + 1
 	OldestTime  int64 // delivery time of the longest pending row, ms; -1 none

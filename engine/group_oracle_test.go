@@ -561,7 +561,7 @@ func (d *duel) engineState() string {
 		return err.Error()
 	}
 	for _, s := range groups {
-		fmt.Fprintf(&b, "%v consumers %v pending %v last %v read %v lag %v\n", s.Name, s.Consumers, s.Pending, s.LastID, s.EntriesRead, s.Lag)
+		fmt.Fprintf(&b, "%v consumers %v pending %v last %v read %v lag %v\n", s.Name, s.Consumers, s.Pending, s.LastID, s.EntriesRead, shownLag(s.Lag))
 		g := d.t.Group(d.no, s.Name)
 		consumers, _ := g.Consumers()
 		for _, c := range consumers {

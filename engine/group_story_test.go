@@ -453,7 +453,7 @@ func (p *play) state(name string) string {
 			continue
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "last %d (%v) read %d lag %d pending %d watermark %d oldest %d", s.LastOffset, s.LastID, s.EntriesRead, s.Lag, s.Pending, s.Watermark, s.OldestTime)
+		fmt.Fprintf(&b, "last %d (%v) read %d lag %d pending %d watermark %d oldest %d", s.LastOffset, s.LastID, s.EntriesRead, shownLag(s.Lag), s.Pending, s.Watermark, s.OldestTime)
 		if s.Reader != "" {
 			fmt.Fprintf(&b, " reader %s", s.Reader)
 		}

@@ -4,6 +4,8 @@ package engine
 // since 8.0). Both are guesses where entries were deleted, and the guesses are what
 // clients of Redis see, so they are followed to the letter.
 
+import "math"
+
 // counters is what the rules look at.
 type counters struct {
 	length     int64
@@ -46,7 +48,11 @@ func (c *counters) estimate(id ID) int64 {
 	return -1
 }
 
-// lag is how many entries a group has still to read; -1 unknown.
+// UnknownLag is a lag that cannot be told. A known one may be negative, as in Redis: an entries-read that was set too
+// high goes on from there.
+const UnknownLag = math.MinInt64
+
+// lag is how many entries a group has still to read, or UnknownLag.
 func (c *counters) lag(lastDelivered ID, entriesRead int64) int64 {
 	switch {
 	case c.added == 0 || c.length == 0:
@@ -59,7 +65,7 @@ func (c *counters) lag(lastDelivered ID, entriesRead int64) int64 {
 	if n := c.estimate(lastDelivered); n >= 0 {
 		return c.added - n
 	}
-	return -1
+	return UnknownLag
 }
 
 // delivery is a run of n living entries that a group reads on from its cursor.

@@ -12,7 +12,8 @@ import (
 
 // Produce v3-v13 (0-2 are advertised, KAFKA-18659, and refused, as Kafka 4 does).
 //
-//   - Each partition takes exactly one batch of format 2, checked whole (package batch) and stored as it came.
+//   - Each partition takes exactly one batch of format 2, checked whole (package batch) and stored as it came. Of a
+//     partition that is named twice only the last batch is taken, as in Kafka.
 //   - acks=1 is answered when the batch is written, acks=-1 when it is durable, acks=0
 //     never: an error then closes the connection. Others: INVALID_REQUIRED_ACKS.
 //   - The appends are evaluated at once and the reply waits with the connection's writer,
@@ -56,14 +57,21 @@ func produceLevel(acks int16) bridge.Level {
 	return bridge.Written
 }
 
+var producedTopics = topicShape[kmsg.ProduceRequestTopic, kmsg.ProduceRequestTopicPartition]{
+	key:        func(t *kmsg.ProduceRequestTopic) topicKey { return topicKey{t.Topic, t.TopicID} },
+	partitions: func(t *kmsg.ProduceRequestTopic) *[]kmsg.ProduceRequestTopicPartition { return &t.Partitions },
+	partition:  func(p *kmsg.ProduceRequestTopicPartition) int32 { return p.Partition },
+}
+
 // produceInto evaluates a request into a turn that is given (the connection's, a lane's) and fills its response,
 // whose slices are used again. It says whether a partition failed. lent: the records lie in a buffer that will be
 // used again, so that what is stored of them must be copied. The response keeps nothing of the request's memory.
 func (s recordAPI) produceInto(turn *bridge.Turn, now int64, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse, lent bool) (failed bool) {
 	legal := req.Acks >= -1 && req.Acks <= 1
-	resp.Topics = sized(resp.Topics, len(req.Topics))
-	for i := range req.Topics {
-		rt, out := &req.Topics[i], &resp.Topics[i]
+	topics, _ := producedTopics.once(req.Topics)
+	resp.Topics = sized(resp.Topics, len(topics))
+	for i := range topics {
+		rt, out := &topics[i], &resp.Topics[i]
 		partitions := sized(out.Partitions, len(rt.Partitions))
 		*out = kmsg.NewProduceResponseTopic()
 		out.TopicID, out.Partitions = rt.TopicID, partitions

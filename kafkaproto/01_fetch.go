@@ -16,6 +16,7 @@ import (
 //     partition answers at once.
 //   - max_bytes and partition_max_bytes bind, but the first partition that has something
 //     gives its first batch whole (KIP-74).
+//   - A partition that is named twice is read once, where it was named first, from the offset that was named last.
 //   - Sessions (KIP-227) in sessions.go. An incremental reply names the partitions that
 //     have records, an error, or other ends than told before; those that gave records go to the end of the turn.
 //   - An offset below the start or beyond the end: OFFSET_OUT_OF_RANGE with the real ends.
@@ -227,26 +228,38 @@ func (f *fetching) encode(errCode code, session int32, include []bool) [][]byte 
 	return e.finish()
 }
 
-// topics groups the partitions of a reply by topic, in order of first appearance.
+// topics are the partitions of a reply, in pieces of one topic each: first those that exist, in the order in which they were
+// read, then those of topics that are asked for by an ID that nothing has, then those that else do not exist, as in Kafka.
+// Clients take a topic in several pieces.
 func (f *fetching) topics(include []bool) [][]int {
-	var groups [][]int
-	type key struct {
-		name string
-		id   [16]byte
-	}
-	at := make(map[key]int)
-	for i := range f.found {
-		if include != nil && !include[i] {
-			continue
+	var pieces [][]int
+	for turn := range 3 {
+		for i := range f.found {
+			if include != nil && !include[i] || f.found[i].turn() != turn {
+				continue
+			}
+			if n := len(pieces) - 1; n >= 0 && f.sameTopic(pieces[n][0], i) {
+				pieces[n] = append(pieces[n], i)
+				continue
+			}
+			pieces = append(pieces, []int{i})
 		}
-		k := key{f.list[i].topic, f.list[i].id}
-		g, ok := at[k]
-		if !ok {
-			g = len(groups)
-			at[k] = g
-			groups = append(groups, nil)
-		}
-		groups[g] = append(groups[g], i)
 	}
-	return groups
+	return pieces
+}
+
+// turn is when a partition is told: 0, 1 or 2.
+func (f *found) turn() int {
+	switch {
+	case f.stream != 0:
+		return 0
+	case f.code == unknownTopicID:
+		return 1
+	}
+	return 2
+}
+
+// sameTopic says whether two partitions are of one topic.
+func (f *fetching) sameTopic(i, j int) bool {
+	return f.list[i].topic == f.list[j].topic && f.list[i].id == f.list[j].id
 }

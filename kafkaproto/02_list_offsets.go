@@ -13,6 +13,7 @@ import (
 //     negative values: UNSUPPORTED_VERSION, as those of newer versions.
 //   - A timestamp: the first record that reaches it, else -1 and -1.
 //   - A fencing leader epoch as in Fetch.
+//   - A partition that is named twice: INVALID_REQUEST, told once.
 
 const (
 	latestOffset        = -1
@@ -23,11 +24,18 @@ const (
 	earliestPending     = -6
 )
 
+var listedTopics = topicShape[kmsg.ListOffsetsRequestTopic, kmsg.ListOffsetsRequestTopicPartition]{
+	key:        func(t *kmsg.ListOffsetsRequestTopic) topicKey { return topicKey{name: t.Topic} },
+	partitions: func(t *kmsg.ListOffsetsRequestTopic) *[]kmsg.ListOffsetsRequestTopicPartition { return &t.Partitions },
+	partition:  func(p *kmsg.ListOffsetsRequestTopicPartition) int32 { return p.Partition },
+}
+
 func (s recordAPI) listOffsets(c *call, req *kmsg.ListOffsetsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
-	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(req.Topics))
-	for i := range req.Topics {
-		t, out := &req.Topics[i], &resp.Topics[i]
+	topics, twice := listedTopics.once(req.Topics)
+	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(topics))
+	for i := range topics {
+		t, out := &topics[i], &resp.Topics[i]
 		out.Topic = t.Topic
 		topic, missing := s.topicOf(t.Topic, [16]byte{}, false)
 		out.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(t.Partitions))
@@ -35,7 +43,9 @@ func (s recordAPI) listOffsets(c *call, req *kmsg.ListOffsetsRequest) kmsg.Respo
 			p := &out.Partitions[j]
 			*p = kmsg.NewListOffsetsResponseTopicPartition()
 			p.Partition, p.ErrorCode = t.Partitions[j].Partition, missing
-			if missing == none {
+			if twice[place{topicKey{name: t.Topic}, p.Partition}] {
+				p.ErrorCode = invalidRequest
+			} else if missing == none {
 				s.listOffset(c, topic, &t.Partitions[j], p)
 			}
 		}

@@ -12,7 +12,10 @@ import (
 // Metadata v0-v13.
 //
 //   - All topics: null, or an empty list in v0. Only topics that Kafka clients can name are listed.
-//   - By ID (v10+): UNKNOWN_TOPIC_ID. By name: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
+//   - Each topic once, however often it is named.
+//   - By ID (v12+; in v10 and v11 there are IDs, and who uses them gets INVALID_REQUEST for all): UNKNOWN_TOPIC_ID.
+//     If any topic is asked for by ID, those that have a name only are not told of.
+//   - By name: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
 //     for names that nothing can have; before v4 every request for a missing name may create it,
 //     from v4 on if it says so, and only if auto.create.topics.enable is on.
 //   - One broker, which is leader, replica and controller of everything, with the address
@@ -28,6 +31,10 @@ const (
 
 func (s topicAPI) metadata(c *call, req *kmsg.MetadataRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
+	if c.version < 12 && anyByID(req.Topics) {
+		refuseMetadata(req, resp)
+		return resp
+	}
 	host, port := c.c.advertised()
 	broker := kmsg.NewMetadataResponseBroker()
 	broker.NodeID, broker.Host, broker.Port = s.b.NodeID(), host, port
@@ -47,8 +54,8 @@ func (s topicAPI) metadata(c *call, req *kmsg.MetadataRequest) kmsg.Response {
 		}
 	}
 	create := c.version < 4 || req.AllowAutoTopicCreation
-	for i := range req.Topics {
-		line, t := s.namedMetadata(c, &req.Topics[i], create, req.IncludeTopicAuthorizedOperations)
+	for _, asked := range metadataAsked(req.Topics) {
+		line, t := s.namedMetadata(c, asked, create, req.IncludeTopicAuthorizedOperations)
 		resp.Topics = append(resp.Topics, line)
 		if t != nil {
 			told = append(told, t)
@@ -60,6 +67,48 @@ func (s topicAPI) metadata(c *call, req *kmsg.MetadataRequest) kmsg.Response {
 		}
 	}
 	return resp
+}
+
+// anyByID says whether a topic is asked for by its ID, or by nothing.
+func anyByID(topics []kmsg.MetadataRequestTopic) bool {
+	for i := range topics {
+		if topics[i].Topic == nil || topics[i].TopicID != ([16]byte{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// refuseMetadata answers INVALID_REQUEST for all topics.
+func refuseMetadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
+	resp.ControllerID = -1
+	for i := range req.Topics {
+		line := kmsg.NewMetadataResponseTopic()
+		name := deref(req.Topics[i].Topic)
+		line.ErrorCode, line.Topic, line.TopicID = invalidRequest, &name, req.Topics[i].TopicID
+		resp.Topics = append(resp.Topics, line)
+	}
+}
+
+// metadataAsked are the topics to tell of, each once: by ID if any is asked for by ID, else by name.
+func metadataAsked(topics []kmsg.MetadataRequestTopic) []*kmsg.MetadataRequestTopic {
+	byID := anyByID(topics)
+	seen := make(map[topicKey]bool, len(topics))
+	var asked []*kmsg.MetadataRequestTopic
+	for i := range topics {
+		one := &topics[i]
+		if byID && one.Topic != nil {
+			if one.TopicID == ([16]byte{}) {
+				continue
+			}
+			one = &kmsg.MetadataRequestTopic{TopicID: one.TopicID}
+		}
+		if key := (topicKey{deref(one.Topic), one.TopicID}); !seen[key] {
+			seen[key] = true
+			asked = append(asked, one)
+		}
+	}
+	return asked
 }
 
 // namedMetadata answers for one topic that was named; the topic is nil when there is none.

@@ -10,7 +10,8 @@ import (
 
 // OffsetCommit v2-v10.
 //
-//   - The reply mirrors the request: the same topics and partitions in the same order.
+//   - The reply mirrors the request: the same topics and partitions in the same order, if all of them exist; else each
+//     topic once, what is missing first.
 //   - A partition that does not exist is told first, what the group refuses after that: a
 //     request of which nothing exists does not reach the group.
 //   - Topics by name up to v9, by id from v10 on (UNKNOWN_TOPIC_ID).
@@ -60,8 +61,21 @@ func (s *Server) offsetCommit(c *call, r *kmsg.OffsetCommitRequest) kmsg.Respons
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
+	resp.Topics = committedTopics.missingFirst(resp.Topics, func(p *kmsg.OffsetCommitResponseTopicPartition) bool {
+		return isMissing(p.ErrorCode)
+	})
 	return resp
 }
+
+var committedTopics = topicShape[kmsg.OffsetCommitResponseTopic, kmsg.OffsetCommitResponseTopicPartition]{
+	key: func(t *kmsg.OffsetCommitResponseTopic) topicKey { return topicKey{t.Topic, t.TopicID} },
+	partitions: func(t *kmsg.OffsetCommitResponseTopic) *[]kmsg.OffsetCommitResponseTopicPartition {
+		return &t.Partitions
+	},
+}
+
+// isMissing says whether an error is that there is no such partition.
+func isMissing(c code) bool { return c == unknownTopicOrPartition || c == unknownTopicID }
 
 // topicName is the name of a topic that a request gives by name or by id; false when no topic has the id.
 func (s *Server) topicName(byID bool, name string, id [16]byte) (string, bool) {

@@ -11,7 +11,7 @@ import (
 //   - A group or a partition that does not exist has no commit: error 0, offset -1,
 //     leader epoch -1, metadata "".
 //   - Null topics (v2+) are all on which the group has a commit.
-//   - Topics by name up to v9, by id from v10 on (UNKNOWN_TOPIC_ID).
+//   - Topics by name up to v9, by id from v10 on (UNKNOWN_TOPIC_ID, told last).
 //   - require_stable (v7+) changes nothing while there are no transactions.
 //   - Member id and epoch (v9+) are those of the new consumer protocol, which is not served; a classic group ignores them.
 
@@ -82,6 +82,7 @@ func (s *Server) committed(c *call, group string, asked []kmsg.OffsetFetchReques
 		}
 		return topics, nil
 	}
+	var unknown []kmsg.OffsetFetchResponseGroupTopic
 	for i := range asked {
 		out := kmsg.NewOffsetFetchResponseGroupTopic()
 		out.Topic, out.TopicID = asked[i].Topic, asked[i].TopicID
@@ -94,9 +95,13 @@ func (s *Server) committed(c *call, group string, asked []kmsg.OffsetFetchReques
 			}
 			out.Partitions = append(out.Partitions, p)
 		}
+		if !known {
+			unknown = append(unknown, out)
+			continue
+		}
 		topics = append(topics, out)
 	}
-	return topics, nil
+	return append(topics, unknown...), nil
 }
 
 func committedPartition(at *bridge.CommittedOffset) kmsg.OffsetFetchResponseGroupTopicPartition {

@@ -7,10 +7,13 @@ import (
 )
 
 // AlterConfigs v0-v2 (replaced by 44, still sent by older clients): what is not named goes
-// back to its default. Resources as in 32.
+// back to its default. Resources as in 32. A resource that is named twice: INVALID_REQUEST, where Kafka 4.4 never answers.
 
 func (s configAPI) alterConfigs(c *call, req *kmsg.AlterConfigsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
+	times := timesNamed(req.Resources, func(r *kmsg.AlterConfigsRequestResource) bridge.Resource {
+		return bridge.Resource{Type: bridge.ResourceType(r.ResourceType), Name: r.ResourceName}
+	})
 	for i := range req.Resources {
 		asked := &req.Resources[i]
 		var changes []bridge.ConfigChange
@@ -18,7 +21,10 @@ func (s configAPI) alterConfigs(c *call, req *kmsg.AlterConfigsRequest) kmsg.Res
 			changes = append(changes, bridge.ConfigChange{Name: v.Name, Op: bridge.SetConfig, Value: v.Value})
 		}
 		r := bridge.Resource{Type: bridge.ResourceType(asked.ResourceType), Name: asked.ResourceName}
-		err := s.b.AlterConfigs(c.ctx, r, changes, true, req.ValidateOnly)
+		err := errResourceTwice
+		if times[r] == 1 {
+			err = s.b.AlterConfigs(c.ctx, r, changes, true, req.ValidateOnly)
+		}
 		line := kmsg.NewAlterConfigsResponseResource()
 		line.ResourceType, line.ResourceName = asked.ResourceType, asked.ResourceName
 		line.ErrorCode, line.ErrorMessage = codeOf(err), messageOf(err)

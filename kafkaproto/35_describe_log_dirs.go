@@ -12,7 +12,8 @@ func (s topicAPI) describeLogDirs(c *call, req *kmsg.DescribeLogDirsRequest) kms
 	dir.TotalBytes, dir.UsableBytes = -1, -1
 	asked := make(map[string][]int32)
 	for i := range req.Topics {
-		asked[req.Topics[i].Topic] = req.Topics[i].Partitions
+		t := &req.Topics[i] // a topic may be named twice, with other partitions
+		asked[t.Topic] = append(asked[t.Topic], t.Partitions...)
 	}
 	for _, t := range s.b.Topics() {
 		wanted, named := asked[t.Name]

@@ -7,7 +7,7 @@ import (
 )
 
 // OffsetDelete v0: takes a group off partitions, with all that is pending there (XGROUP DESTROY of one stream).
-// A topic that members are subscribed to: GROUP_SUBSCRIBED_TO_TOPIC.
+// What does not exist is told first, as in OffsetCommit. A topic that members are subscribed to: GROUP_SUBSCRIBED_TO_TOPIC.
 
 func (s *Server) offsetDelete(c *call, r *kmsg.OffsetDeleteRequest) kmsg.Response {
 	resp := r.ResponseKind().(*kmsg.OffsetDeleteResponse)
@@ -33,5 +33,15 @@ func (s *Server) offsetDelete(c *call, r *kmsg.OffsetDeleteRequest) kmsg.Respons
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
+	resp.Topics = forgottenTopics.missingFirst(resp.Topics, func(p *kmsg.OffsetDeleteResponseTopicPartition) bool {
+		return isMissing(p.ErrorCode)
+	})
 	return resp
+}
+
+var forgottenTopics = topicShape[kmsg.OffsetDeleteResponseTopic, kmsg.OffsetDeleteResponseTopicPartition]{
+	key: func(t *kmsg.OffsetDeleteResponseTopic) topicKey { return topicKey{name: t.Topic} },
+	partitions: func(t *kmsg.OffsetDeleteResponseTopic) *[]kmsg.OffsetDeleteResponseTopicPartition {
+		return &t.Partitions
+	},
 }

@@ -1,7 +1,6 @@
 package kafkaproto
 
 import (
-	"math"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -45,7 +44,7 @@ func (s topicAPI) describeTopicPartitions(c *call, req *kmsg.DescribeTopicPartit
 			if !bridge.LegalName(name) {
 				line.ErrorCode = invalidTopic
 			}
-			line.AuthorizedOperations = math.MinInt32
+			line.AuthorizedOperations = allTopicOperations // as Kafka without an authorizer
 			resp.Topics = append(resp.Topics, line)
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sort"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,8 +72,9 @@ func newWeirOn(t testing.TB, st storage.Store, o bridge.Options, before ...func(
 // groups: to a weir in this process or, with KAFKA=host:port, to a real Kafka, which wrote what
 // stands there (-rewrite) except where a line says "weir". Besides requests by name:
 //
-//	produce v9 A topic/0 [acks=1] [codec=gzip] [pid=7 epoch=0 seq=0] [size=n] [broken] [time]
+//	produce v9 A topic/0 [topic/1 ...] [acks=1] [codec=gzip] [pid=7 epoch=0 seq=0] [size=n] [broken] [time]
 //	k=v @1000 h:v          a record a line: key=value, null for null, then a timestamp and headers
+//	                       with several places: a line for each, which is one batch
 //	fetch v12 A topic/0@3 topic/1@0 [max=n] [partmax=n] [min=n] [wait=ms] [session=$ epoch=n]
 func TestDataStories(t *testing.T) {
 	addr := os.Getenv("KAFKA")
@@ -185,20 +187,10 @@ func dressed(t testing.TB, data []byte, codec string, pid int64, epoch int16, se
 
 func (s *dataStory) produce(t *testing.T, d *datadriven.TestData) string {
 	c := s.client(t, d.CmdArgs[1].Key)
-	topic, p, _ := strings.Cut(d.CmdArgs[2].Key, "/")
-	partition, _ := strconv.Atoi(p)
 	req := kmsg.NewPtrProduceRequest()
 	req.SetVersion(version(t, d))
 	req.Acks, req.TimeoutMillis = int16(number(t, d, "acks", 1)), 5000
-	rt := kmsg.NewProduceRequestTopic()
-	rt.Topic, rt.TopicID = topic, s.topicID(topic)
-	rp := kmsg.NewProduceRequestTopicPartition()
-	rp.Partition, rp.Records = int32(partition), storyBatch(t, d)
-	if d.HasArg("broken") {
-		rp.Records[len(rp.Records)-1]++
-	}
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
+	s.fillProduce(t, d, req)
 	if err := c.say(req); err != nil {
 		return err.Error()
 	}
@@ -209,7 +201,55 @@ func (s *dataStory) produce(t *testing.T, d *datadriven.TestData) string {
 	if broken != "" {
 		return broken
 	}
-	out := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	topics := resp.(*kmsg.ProduceResponse).Topics
+	if len(req.Topics) == 1 {
+		return producedAt(d, req, &topics[0].Partitions[0])
+	}
+	var lines []string
+	for i := range topics {
+		for j := range topics[i].Partitions {
+			p := &topics[i].Partitions[j]
+			name := topics[i].Topic
+			if req.Version >= 13 {
+				name = s.nameOf(topics[i].TopicID)
+			}
+			lines = append(lines, fmt.Sprintf("%s/%d: %s", name, p.Partition, producedAt(d, req, p)))
+		}
+	}
+	sort.Strings(lines) // Kafka has them in no order
+	return strings.Join(lines, "")
+}
+
+// fillProduce puts the batches of a step into a request.
+func (s *dataStory) fillProduce(t *testing.T, d *datadriven.TestData, req *kmsg.ProduceRequest) {
+	var places []string
+	for _, a := range d.CmdArgs[2:] {
+		if strings.Contains(a.Key, "/") {
+			places = append(places, a.Key)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(d.Input), "\n")
+	for i, at := range places {
+		topic, p, _ := strings.Cut(at, "/")
+		partition, _ := strconv.Atoi(p)
+		if len(places) > 1 {
+			d.Input = lines[i]
+		}
+		rt := kmsg.NewProduceRequestTopic()
+		rt.Topic, rt.TopicID = topic, s.topicID(topic)
+		rp := kmsg.NewProduceRequestTopicPartition()
+		rp.Partition, rp.Records = int32(partition), storyBatch(t, d)
+		if d.HasArg("broken") {
+			rp.Records[len(rp.Records)-1]++
+		}
+		rt.Partitions = append(rt.Partitions, rp)
+		req.Topics = append(req.Topics, rt)
+	}
+	d.Input = strings.Join(lines, "\n") + "\n"
+}
+
+// producedAt tells what one partition answers.
+func producedAt(d *datadriven.TestData, req *kmsg.ProduceRequest, out *kmsg.ProduceResponseTopicPartition) string {
 	if out.ErrorCode != 0 {
 		told := fmt.Sprintf("error %d", out.ErrorCode)
 		for _, r := range out.ErrorRecords {

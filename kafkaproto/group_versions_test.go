@@ -73,6 +73,17 @@ func TestCommitReplyMirrorsTheRequest(t *testing.T) {
 	s := &groupStory{addr: startGroupsWeir(t), clients: map[string]*storyClient{}}
 	defer s.close()
 	c := s.client(t, "c")
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.SetVersion(4)
+	for _, name := range []string{"a", "b", "c"} {
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 8, 1
+		create.Topics = append(create.Topics, topic)
+	}
+	if err := c.say(create); err != nil {
+		t.Fatal(err)
+	}
+	c.body(t)
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.SetVersion(8)
 	req.Group, req.Generation = "g", -1
@@ -102,7 +113,7 @@ func TestCommitReplyMirrorsTheRequest(t *testing.T) {
 			t.Fatalf("topic %d is %q with %d partitions", i, topic.Topic, len(topic.Partitions))
 		}
 		for j, p := range topic.Partitions {
-			if p.Partition != req.Topics[i].Partitions[j].Partition || p.ErrorCode != unknownTopicOrPartition {
+			if p.Partition != req.Topics[i].Partitions[j].Partition || p.ErrorCode != none {
 				t.Fatalf("partition %d of %q: %+v", j, topic.Topic, p)
 			}
 		}

@@ -17,7 +17,8 @@ import (
 //
 // A session belongs to whoever knows its id, as in Kafka. When all slots are taken the
 // session that was idle longest gives way, if for two minutes at least; else the new fetch gets no
-// session (id 0), which clients accept.
+// session (id 0), which clients accept. A session may begin without partitions; an incremental fetch that leaves it none
+// ends it (id 0), as in Kafka.
 
 // sessionIdle is how long a session is safe from eviction, ms (min.incremental.fetch.session.eviction.ms).
 const sessionIdle = 120_000
@@ -58,10 +59,13 @@ func (s *sessionCache) begin(req *kmsg.FetchRequest, now int64) (*session, []wan
 	byID := req.Version >= 13
 	if req.Version < 7 || req.SessionEpoch <= 0 {
 		named := wantedOf(req.Topics)
+		if fetchedTopics.repeats(req.Topics) {
+			named = eachOnce(named)
+		}
 		if req.SessionID != 0 {
 			s.end(req.SessionID)
 		}
-		if req.Version < 7 || req.SessionEpoch != 0 || len(named) == 0 {
+		if req.Version < 7 || req.SessionEpoch != 0 {
 			return nil, named, none
 		}
 		return s.open(named, byID, now), named, none
@@ -86,6 +90,11 @@ func (s *sessionCache) begin(req *kmsg.FetchRequest, now int64) (*session, []wan
 		return nil, nil, fetchSessionTopicIDError
 	}
 	one.change(req)
+	if len(one.list) == 0 {
+		one.mu.Unlock()
+		s.end(one.id)
+		return nil, nil, none
+	}
 	return one, one.list, none
 }
 
@@ -153,6 +162,27 @@ type wantedKey struct {
 
 func (w *wanted) key() wantedKey { return wantedKey{w.topic, w.id, w.partition} }
 
+var fetchedTopics = topicShape[kmsg.FetchRequestTopic, kmsg.FetchRequestTopicPartition]{
+	key:        func(t *kmsg.FetchRequestTopic) topicKey { return topicKey{t.Topic, t.TopicID} },
+	partitions: func(t *kmsg.FetchRequestTopic) *[]kmsg.FetchRequestTopicPartition { return &t.Partitions },
+	partition:  func(p *kmsg.FetchRequestTopicPartition) int32 { return p.Partition },
+}
+
+// eachOnce drops partitions that are named again: each stays where it was first, as it was last.
+func eachOnce(list []wanted) []wanted {
+	at := make(map[wantedKey]int, len(list))
+	kept := list[:0]
+	for _, w := range list {
+		if i, again := at[w.key()]; again {
+			kept[i] = w
+			continue
+		}
+		at[w.key()] = len(kept)
+		kept = append(kept, w)
+	}
+	return kept
+}
+
 // change applies an incremental fetch to the list.
 func (o *session) change(req *kmsg.FetchRequest) {
 	if len(req.Topics) == 0 && len(req.ForgottenTopics) == 0 {
@@ -194,7 +224,8 @@ func (o *session) change(req *kmsg.FetchRequest) {
 }
 
 // settle ends a fetch: it says which partitions the reply names (nil: all, the session's first reply),
-// remembers what they were told, moves those that gave records to the end, and counts the epoch.
+// remembers what they were told, moves those that gave records to the end (not after the first reply, as in Kafka), and
+// counts the epoch.
 func (o *session) settle(asked []wanted, got []found) (include []bool) {
 	first := o.epoch == 0
 	include = make([]bool, len(got))
@@ -205,7 +236,7 @@ func (o *session) settle(asked []wanted, got []found) (include []bool) {
 		include[i] = first || f.code != none || f.Size > 0 || !w.told || w.highWater != f.HighWater || w.start != f.Start
 		next := *w
 		next.told, next.highWater, next.start = f.code == none, f.HighWater, f.Start
-		if f.Size > 0 {
+		if f.Size > 0 && !first {
 			back = append(back, next)
 		} else {
 			front = append(front, next)

@@ -7,9 +7,13 @@ package resp
 //	(ID      not ID itself, at the ends of ranges
 //	ms-*     XADD only: the next seq
 //
-// Left out: Redis 8.2 also takes a plus sign before either number, which no client sends.
+// Each number may also be what C's strtoull takes, because Redis 8 reads it so: white space and a sign before it (a minus,
+// which only a seq can have, takes it from 2^64 unless the number is written canonically), and nothing behind a zero byte is
+// looked at.
 
 import (
+	"bytes"
+
 	"weir/engine"
 )
 
@@ -30,7 +34,7 @@ func parseID(b []byte, missingSeq uint64) (engine.ID, bool) {
 	}
 	id := engine.ID{MS: ms, Seq: missingSeq}
 	if hasSeq {
-		id.Seq, ok = unsigned(seq)
+		id.Seq, ok = idNumber(seq)
 	}
 	return id, ok
 }
@@ -50,6 +54,7 @@ func splitID(b []byte) (ms uint64, seq []byte, hasSeq, ok bool) {
 	if len(b) > longestID {
 		return 0, nil, false, false
 	}
+	b = toZero(b)
 	head := b
 	for i, c := range b {
 		if c == '-' {
@@ -57,13 +62,13 @@ func splitID(b []byte) (ms uint64, seq []byte, hasSeq, ok bool) {
 			break
 		}
 	}
-	ms, ok = unsigned(head)
+	ms, ok = idNumber(head)
 	return ms, seq, hasSeq, ok
 }
 
 // parseLooseID is parseID that knows - and +.
 func parseLooseID(b []byte, missingSeq uint64) (engine.ID, bool) {
-	if len(b) == 1 {
+	if b := toZero(b); len(b) == 1 {
 		switch b[0] {
 		case '-':
 			return engine.ID{}, true
@@ -121,6 +126,34 @@ func parseIDs(dst []engine.ID, args [][]byte) ([]engine.ID, bool) {
 		dst = append(dst, id)
 	}
 	return dst, true
+}
+
+// toZero is b up to its first zero byte.
+func toZero(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// idNumber reads one number of an ID.
+func idNumber(b []byte) (uint64, bool) {
+	if n, ok := unsigned(b); ok {
+		return n, true
+	}
+	if n, ok := signed(b); ok && n < 0 {
+		return 0, false // canonical: known to be below zero
+	}
+	digits := bytes.TrimLeft(b, " \t\n\v\f\r")
+	var minus bool
+	if len(digits) > 0 && (digits[0] == '+' || digits[0] == '-') {
+		minus, digits = digits[0] == '-', digits[1:]
+	}
+	n, ok := unsigned(digits)
+	if minus {
+		n = -n
+	}
+	return n, ok
 }
 
 // unsigned reads decimal digits and nothing else; false on overflow.

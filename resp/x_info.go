@@ -6,7 +6,7 @@ package resp
 // XINFO HELP
 //
 // Maps in RESP3, flat arrays in RESP2. FULL: COUNT bounds the entries, each group's and each consumer's pending entries; 10 when
-// absent or negative, 0: all. entries-read and lag are null when unknown. radix-tree-keys is the number of virtual nodes of
+// absent or negative, 0: all. entries-read and lag are null when unknown; a lag may be negative. radix-tree-keys is the number of virtual nodes of
 // stream-node-max-entries entries that hold something, radix-tree-nodes one more (two numbers of Redis's own insides that tools read).
 //
 // Left out: the six IDMP fields of 8.6, nacked-count (8.8).
@@ -243,7 +243,11 @@ func infoProgress(w *reply, g *engine.GroupStat) {
 	w.BulkString("entries-read")
 	infoKnown(w, g.EntriesRead)
 	w.BulkString("lag")
-	infoKnown(w, g.Lag)
+	if g.Lag == engine.UnknownLag {
+		w.Null()
+		return
+	}
+	w.Int(g.Lag)
 }
 
 // infoKnown appends a counter of which -1 is unknown.
