@@ -19,6 +19,8 @@ type house struct {
 	*Bridge
 	o   Options
 	now int64
+
+	loadedStreams int // of the engine; 0: its default
 }
 
 func newHouse(t testing.TB, o Options) *house {
@@ -33,7 +35,7 @@ func newHouse(t testing.TB, o Options) *house {
 func (h *house) open() {
 	h.t.Helper()
 	var err error
-	if h.eng, err = engine.Open(context.Background(), h.st, engine.Options{NowMS: h.o.NowMS}); err != nil {
+	if h.eng, err = engine.Open(context.Background(), h.st, engine.Options{NowMS: h.o.NowMS, LoadedStreams: h.loadedStreams}); err != nil {
 		h.t.Fatal(err)
 	}
 	if h.Bridge, err = Open(context.Background(), h.eng, h.o); err != nil {

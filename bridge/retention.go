@@ -55,16 +55,15 @@ const producerExpiry = 24 * time.Hour
 func (r *retention) Sweep(ctx context.Context, now int64) error {
 	turn := r.eng.Begin(engine.Written)
 	for _, t := range r.cat.Topics() {
+		sweeps := t.settings.deletes && (t.settings.retentionMS >= 0 || t.settings.retentionBytes >= 0)
 		for _, no := range t.Streams {
+			if sweeps {
+				if err := r.sweepStream(turn, &t.settings, no, now); err != nil && err != engine.ErrNoStream {
+					return err
+				}
+			}
+			// After that, which has loaded the stream: where there are more than the engine keeps, none would be otherwise.
 			if _, err := turn.ExpireProducers(no, now-producerExpiry.Milliseconds()); err != nil && err != engine.ErrNoStream {
-				return err
-			}
-		}
-		for _, no := range t.Streams {
-			if !t.settings.deletes || t.settings.retentionMS < 0 && t.settings.retentionBytes < 0 {
-				break
-			}
-			if err := r.sweepStream(turn, &t.settings, no, now); err != nil && err != engine.ErrNoStream {
 				return err
 			}
 		}

@@ -85,8 +85,8 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) flush(ctx context.Context) error {
 	for _, s := range e.shards {
 		s.mu.Lock()
-		r := s.open
 		s.sealIdleGroups()
+		r := s.open // perhaps begun for them
 		s.mu.Unlock()
 		if r != nil {
 			if err := e.commit(ctx, []*round{r}); err != nil {

@@ -56,7 +56,7 @@ func (s *shard) let(no StreamNo, st *stream) {
 
 // settled says that no round is under way that changes or publishes the stream, and that nothing of it lives in memory only.
 func (s *stream) settled() bool {
-	if s.dropped || s.dirtyIn != nil || s.rowDue || s.filling != nil || len(s.inflight) > 0 || len(s.over) > 0 || s.hw != s.row.Next {
+	if s.dropped || s.dirtyIn != nil || s.filling != nil || len(s.inflight) > 0 || len(s.over) > 0 || s.hw != s.row.Next {
 		return false
 	}
 	for _, gr := range s.groups {
@@ -69,6 +69,9 @@ func (s *stream) settled() bool {
 
 // stored says that the store has all that is known of a settled stream.
 func (s *stream) stored() bool {
+	if s.rowDue { // and no round lists it: a provisional group has come and gone
+		return false
+	}
 	for _, gr := range s.groups {
 		if !gr.stored() {
 			return false
@@ -78,15 +81,21 @@ func (s *stream) stored() bool {
 }
 
 func (gr *group) stored() bool {
-	return !gr.rowDirty && !gr.lazy && len(gr.differing) == 0 && len(gr.pel.dirty) == 0
+	return !gr.rowDirty && !gr.lazy && !gr.outgrown() && len(gr.differing) == 0 && len(gr.pel.dirty) == 0
 }
 
-// writeLate puts into a round what the groups of a settled stream have kept in memory.
+// outgrown says that the stream has grown past a commit that was beyond its end. The cursor's ID is still that of the old
+// end then, and who loads the group cannot know that it should follow (settle).
+func (gr *group) outgrown() bool { return gr.beyond && gr.row.LastOffset < gr.stream.row.Next }
+
+// writeLate puts into a round what is kept of a stream in memory only. Provisional groups are not written: they are nobody's
+// promise. Nor is a group that cannot be read: it stays as it is.
 func (s *stream) writeLate(r *round) {
 	for _, gr := range s.groups {
-		if !gr.stored() {
-			gr.mustWrite()
+		if gr.provisional || gr.stored() || gr.outgrown() && gr.settle() != nil {
+			continue
 		}
+		gr.mustWrite()
 	}
 	s.list(r)
 }

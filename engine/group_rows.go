@@ -41,6 +41,7 @@ func (s *stream) loadSmallRow(k storage.Key, value []byte) error {
 			return corrupt("group number %d is used twice", row.Number)
 		}
 		gr.name, gr.row, gr.unsettled = string(k.Name), row, true
+		gr.beyond = row.LastOffset >= s.row.Next
 		gr.reader = s.shard.e.groups.reader(gr.name, s.no)
 		s.groups[gr.name] = gr
 	case storage.KindPending:
@@ -112,19 +113,6 @@ func (s *stream) sealGroups(r *round) {
 	}
 	clear(s.dueGroups)
 	s.dueGroups = s.dueGroups[:0]
-}
-
-// lazyGroups makes everything due that groups keep in memory only, and says whether there was any: called before the
-// engine closes. Provisional groups are not written: they are nobody's promise.
-func (s *stream) lazyGroups() bool {
-	found := false
-	for _, gr := range s.groups {
-		if gr.lazy && !gr.provisional {
-			gr.mustWrite()
-			found = true
-		}
-	}
-	return found
 }
 
 // flush writes the group's rows that differ from storage.

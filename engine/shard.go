@@ -182,11 +182,12 @@ func (s *shard) poisoned(r *round) bool {
 	return r.poison != nil
 }
 
-// sealIdleGroups makes the open round carry what groups keep in memory only (lazy deliveries).
+// sealIdleGroups makes the open round carry what groups keep in memory only (lazy deliveries): called before the engine
+// closes.
 func (s *shard) sealIdleGroups() {
 	for _, st := range s.streams {
-		if !st.dropped && st.lazyGroups() {
-			st.list(s.round())
+		if !st.dropped && !st.stored() {
+			st.writeLate(s.round())
 		}
 	}
 }

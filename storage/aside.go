@@ -152,7 +152,8 @@ func (a *asideFS) MkdirAll(dir string, perm os.FileMode) error {
 	return a.mem.MkdirAll(dir, perm)
 }
 
-// Lock keeps other processes out, where a lock file is there and can be written at all; else nobody else writes either.
+// Lock keeps other processes out, where there is a lock file that can be written; where it cannot, nobody else writes
+// either. None is made: a store that was opened has one, and what is no store is to stay as it is, too.
 func (a *asideFS) Lock(name string) (io.Closer, error) {
 	if _, err := a.FS.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return io.NopCloser(nil), nil

@@ -91,3 +91,14 @@ func TestAStoreIsReadAside(t *testing.T) {
 		t.Error("a store that is not there was read")
 	}
 }
+
+// What is no store, or a copy without its lock, gets no lock file.
+func TestALookMakesNoLockFile(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := OpenPebble(dir, Options{Aside: true}); err == nil {
+		t.Error("an empty directory is a store")
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+		t.Errorf("%v, %v", names, err)
+	}
+}
