@@ -227,8 +227,14 @@ func (s *bothStory) verbs() {
 	s.fail(turn.Wait(context.Background()))
 }
 
-func (s *bothStory) held(held []engine.Held) {
-	for _, h := range held {
+func (s *bothStory) held(held *engine.HeldReader) {
+	defer held.Close()
+	for {
+		h, ok, err := held.Next()
+		s.fail(err)
+		if !ok {
+			return
+		}
 		if h.Gone != nil {
 			fmt.Fprintf(&s.say, "gone %v\n", h.Gone)
 			continue

@@ -34,9 +34,7 @@ func (g RouteGroup) Deliver(consumer string, a engine.DeliverArgs) (EntryReader,
 			return err
 		})
 		if err != nil {
-			for i := range sources {
-				sources[i].close()
-			}
+			closeAll(sources)
 			return EntryReader{}, false, err
 		}
 		if rd == nil {
@@ -62,32 +60,37 @@ func (g RouteGroup) History(consumer string, after engine.ID, count int64) (Entr
 		return readHeld(g.b, held), nil
 	}
 	most := make([]int64, len(g.r.Streams))
-	if count > 0 {
+	limited := count > 0
+	if limited {
 		from, ok := after.Next()
 		if !ok {
 			return EntryReader{}, nil
 		}
-		first, err := g.pendingByID(engine.PendingArgs{From: from, To: engine.MaxID, Count: count, Consumer: &consumer})
+		err := g.eachPending(engine.PendingArgs{From: from, To: engine.MaxID, Consumer: &consumer}, func(h *heldAt) (bool, error) {
+			most[h.p]++
+			count--
+			return count > 0, nil
+		})
 		if err != nil {
 			return EntryReader{}, err
-		}
-		for _, h := range first {
-			most[h.p]++
 		}
 	}
 	var sources []entrySource
 	var total int64
 	err := g.use(func(p int, eg engine.Group) error {
-		if count > 0 && most[p] == 0 {
+		if limited && most[p] == 0 {
 			return nil
 		}
 		held, err := eg.History(consumer, after, most[p])
-		if err == nil && len(held) > 0 {
-			total += heldCount(held)
+		if held.Count() > 0 {
+			total += held.Count()
 			sources = append(sources, entrySource{held: held})
 		}
 		return err
 	})
+	if err != nil {
+		closeAll(sources)
+	}
 	if err != nil || len(sources) == 0 {
 		return EntryReader{}, err
 	}
@@ -111,44 +114,98 @@ func (g RouteGroup) Claim(a engine.ClaimArgs) (EntryReader, error) {
 		return EntryReader{}, err
 	}
 	a.LastID = nil
-	var all []engine.Held
+	found := claimed{g: g, justID: a.JustID}
 	for i := range ids {
 		a.IDs = ids[i : i+1]
-		held, err := g.claimOne(a)
-		if err != nil {
+		if _, err := found.claim(a); err != nil {
 			return EntryReader{}, err
 		}
-		all = append(all, held...)
 	}
-	return readHeld(g.b, all), nil
+	return found.read()
 }
 
-// claimOne claims the one ID of a in the partition that its seq names, or else in the first that has it.
-func (g RouteGroup) claimOne(a engine.ClaimArgs) ([]engine.Held, error) {
-	first, ok := g.r.holder(a.IDs[0])
+// claimed is what was claimed of several partitions, in the order of the claims. The offsets are remembered and the
+// entries read afterwards, of which there may be more than fit into memory. One that is deleted in between is left out,
+// as if it had been deleted before.
+type claimed struct {
+	g       RouteGroup
+	justID  bool
+	ids     []engine.IDRun // justID
+	picks   []pick
+	offsets [][][2]int64 // for each partition
+}
+
+// claim claims the one ID of a in the partition that its seq names, or else in the first that has it; false when none has.
+func (c *claimed) claim(a engine.ClaimArgs) (bool, error) {
+	first, ok := c.g.r.holder(a.IDs[0])
 	if ok {
-		held, err := g.on(first).Claim(a)
-		if err != nil || len(held) > 0 {
-			return held, err
+		if done, err := c.claimOn(first, a); done || err != nil {
+			return done, err
 		}
 	}
-	for p := range g.r.Streams {
+	for p := range c.g.r.Streams {
 		if ok && p == first {
 			continue
 		}
-		held, err := g.on(p).Claim(a)
-		if err != nil || len(held) > 0 {
-			return held, err
+		if done, err := c.claimOn(p, a); done || err != nil {
+			return done, err
 		}
 	}
-	return nil, nil
+	return false, nil
+}
+
+func (c *claimed) claimOn(p int, a engine.ClaimArgs) (bool, error) {
+	got, err := c.g.on(p).ClaimOffsets(a)
+	if err != nil || len(got) == 0 {
+		return false, err
+	}
+	if c.justID {
+		c.ids = append(c.ids, engine.IDRun{First: a.IDs[0], Stride: 1, Count: 1})
+		return true, nil
+	}
+	if c.offsets == nil {
+		c.offsets = make([][][2]int64, len(c.g.r.Streams))
+	}
+	offset := got[0][0]
+	c.picks = append(c.picks, pick{int32(p), offset})
+	of := &c.offsets[p]
+	if n := len(*of); n > 0 && (*of)[n-1][1]+1 == offset {
+		(*of)[n-1][1] = offset
+	} else {
+		*of = append(*of, got[0])
+	}
+	return true, nil
+}
+
+// read reads what was claimed.
+func (c *claimed) read() (EntryReader, error) {
+	if c.justID || len(c.picks) == 0 {
+		return readIDs(c.ids), nil
+	}
+	sources := make([]entrySource, len(c.offsets))
+	var total int64
+	for p, of := range c.offsets {
+		if len(of) == 0 {
+			continue
+		}
+		held, err := c.g.t.Held(c.g.r.Streams[p], of)
+		if err != nil {
+			closeAll(sources)
+			return EntryReader{}, err
+		}
+		sources[p].held = held
+		total += held.Count()
+	}
+	e := readMerged(c.g.b, sources, total, -1, false)
+	e.picks = c.picks
+	return e, nil
 }
 
 // AutoClaimed answers XAUTOCLAIM.
 type AutoClaimed struct {
 	Next    engine.ID // cursor; zero at the end
 	Entries EntryReader
-	Deleted []engine.ID // were pending, gone from the stream, now dropped
+	Deleted EntryReader // IDs only (NextIDs); were pending, gone from the stream, now dropped
 }
 
 // autoClaimScan is how many pending entries XAUTOCLAIM looks at for each that it may claim.
@@ -158,7 +215,7 @@ const autoClaimScan = 10
 func (g RouteGroup) AutoClaim(a engine.AutoClaimArgs) (AutoClaimed, error) {
 	if len(g.r.Streams) == 1 {
 		got, err := g.on(0).AutoClaim(a)
-		return AutoClaimed{Next: got.Next, Entries: readHeld(g.b, got.Held), Deleted: got.Deleted}, err
+		return AutoClaimed{Next: got.Next, Entries: readHeld(g.b, got.Held), Deleted: readIDs(got.Deleted)}, err
 	}
 	if err := g.Touch(a.Consumer); err != nil {
 		return AutoClaimed{}, err
@@ -167,33 +224,32 @@ func (g RouteGroup) AutoClaim(a engine.AutoClaimArgs) (AutoClaimed, error) {
 	if scan/autoClaimScan != a.Count || scan > 1<<32 {
 		scan = 1 << 32
 	}
-	rows, err := g.pendingByID(engine.PendingArgs{From: a.Start, To: engine.MaxID, Count: scan + 1})
+	var got AutoClaimed
+	var deleted []engine.IDRun
+	var looked, taken int64
+	found := claimed{g: g, justID: a.JustID}
+	err := g.eachPending(engine.PendingArgs{From: a.Start, To: engine.MaxID}, func(row *heldAt) (bool, error) {
+		if looked == scan || taken == a.Count {
+			got.Next = row.ID
+			return false, nil
+		}
+		looked++
+		if row.Idle >= 0 && row.Idle < a.MinIdle {
+			return true, nil
+		}
+		taken++
+		done, err := found.claimOn(row.p, engine.ClaimArgs{
+			Consumer: a.Consumer, Kind: a.Kind, MinIdle: a.MinIdle, IDs: []engine.ID{row.ID}, Time: -1, JustID: a.JustID,
+		})
+		if err == nil && !done {
+			deleted = append(deleted, engine.IDRun{Offset: row.Offset, First: row.ID, Stride: 1, Count: 1})
+		}
+		return true, err
+	})
 	if err != nil {
 		return AutoClaimed{}, err
 	}
-	var got AutoClaimed
-	var all []engine.Held
-	var taken int64
-	for i, row := range rows {
-		if int64(i) == scan || taken == a.Count {
-			got.Next = row.ID
-			break
-		}
-		if row.Idle >= 0 && row.Idle < a.MinIdle {
-			continue
-		}
-		taken++
-		held, err := g.on(row.p).Claim(engine.ClaimArgs{
-			Consumer: a.Consumer, Kind: a.Kind, MinIdle: a.MinIdle, IDs: []engine.ID{row.ID}, Time: -1, JustID: a.JustID,
-		})
-		if err != nil {
-			return AutoClaimed{}, err
-		}
-		if len(held) == 0 {
-			got.Deleted = append(got.Deleted, row.ID)
-		}
-		all = append(all, held...)
-	}
-	got.Entries = readHeld(g.b, all)
-	return got, nil
+	got.Deleted = readIDs(deleted)
+	got.Entries, err = found.read()
+	return got, err
 }

@@ -29,13 +29,21 @@ type EntryReader struct {
 	reverse bool
 	one     entrySource   // when there is one
 	many    []entrySource // when there are several
+	picks   []pick        // whose entry comes next; nil: the one with the smallest ID
 	now     engine.Held   // the stretch being yielded; here, so that it need not be allocated
 }
 
-// entrySource is a sequence of runs: of the engine's reader, or of what a group holds.
+// pick is an entry of one of several sources.
+type pick struct {
+	source int32
+	offset int64
+}
+
+// entrySource is a sequence of runs: of the engine's reader, or of what a group holds. One of the three is set.
 type entrySource struct {
 	reader *engine.Reader
-	held   []engine.Held
+	held   *engine.HeldReader
+	gone   []engine.IDRun // known by ID only
 
 	buf []Entry // merging only: the entries of the newest run, not yielded yet
 }
@@ -46,11 +54,15 @@ func (s *entrySource) next() (engine.Held, bool, error) {
 		run, ok, err := s.reader.Next()
 		return engine.Held{Run: run}, ok, err
 	}
-	if len(s.held) == 0 {
+	if s.held != nil {
+		return s.held.Next()
+	}
+	if len(s.gone) == 0 {
 		return engine.Held{}, false, nil
 	}
-	h := s.held[0]
-	s.held = s.held[1:]
+	n := min(len(s.gone), mergeStretch)
+	h := engine.Held{Gone: s.gone[:n]}
+	s.gone = s.gone[n:]
 	return h, true, nil
 }
 
@@ -58,25 +70,30 @@ func (s *entrySource) close() {
 	if s.reader != nil {
 		s.reader.Close()
 	}
-	s.reader, s.held, s.buf = nil, nil, nil
-}
-
-// heldCount is how many entries stretches hold.
-func heldCount(held []engine.Held) (n int64) {
-	for i := range held {
-		n += heldCountOf(&held[i])
-	}
-	return n
+	s.held.Close()
+	*s = entrySource{}
 }
 
 func heldCountOf(h *engine.Held) (n int64) {
 	if h.Gone == nil {
 		return h.Run.Count()
 	}
-	for _, g := range h.Gone {
-		n += int64(g.Count)
+	return idCount(h.Gone)
+}
+
+// idCount is how many IDs runs hold.
+func idCount(runs []engine.IDRun) (n int64) {
+	for i := range runs {
+		n += int64(runs[i].Count)
 	}
 	return n
+}
+
+// closeAll closes sources that are not read after all.
+func closeAll(sources []entrySource) {
+	for i := range sources {
+		sources[i].close()
+	}
 }
 
 // readOne reads an engine reader as it is.
@@ -86,9 +103,15 @@ func readOne(b *Bridge, rd *engine.Reader, reverse bool) EntryReader {
 }
 
 // readHeld reads what a group holds, in the order given.
-func readHeld(b *Bridge, held []engine.Held) EntryReader {
-	n := heldCount(held)
+func readHeld(b *Bridge, held *engine.HeldReader) EntryReader {
+	n := held.Count()
 	return EntryReader{b: b, left: n, count: n, one: entrySource{held: held}}
+}
+
+// readIDs reads IDs alone, in the order given.
+func readIDs(runs []engine.IDRun) EntryReader {
+	n := idCount(runs)
+	return EntryReader{left: n, count: n, one: entrySource{gone: runs}}
 }
 
 // readMerged reads several sources, each in order, by ID; most < 0: all of them.
@@ -105,10 +128,22 @@ func (e *EntryReader) Count() int64 { return e.count }
 // Close gives back what it holds. Closing twice is harmless.
 func (e *EntryReader) Close() {
 	e.one.close()
-	for i := range e.many {
-		e.many[i].close()
+	closeAll(e.many)
+	e.many, e.picks, e.left = nil, nil, 0
+}
+
+// nextStretch is the next stretch of the one source.
+func (e *EntryReader) nextStretch() error {
+	var ok bool
+	var err error
+	if e.now, ok, err = e.one.next(); err != nil {
+		return err
 	}
-	e.many, e.left = nil, 0
+	if !ok {
+		return errShortRead
+	}
+	e.left -= heldCountOf(&e.now)
+	return nil
 }
 
 // Next calls fn for the entries of the next run, or about as many of several partitions, until fn returns false; more is false when all
@@ -121,14 +156,9 @@ func (e *EntryReader) Next(fn func(*Entry) bool) (more bool, err error) {
 	if e.many != nil {
 		return e.nextMerged(fn)
 	}
-	var ok bool
-	if e.now, ok, err = e.one.next(); err != nil {
+	if err := e.nextStretch(); err != nil {
 		return false, err
 	}
-	if !ok {
-		return false, errShortRead
-	}
-	e.left -= heldCountOf(&e.now)
 	err = eachHeld(e.b, &e.now, e.reverse, fn)
 	return e.left > 0, err
 }
@@ -138,18 +168,9 @@ const mergeStretch = 256
 
 func (e *EntryReader) nextMerged(fn func(*Entry) bool) (bool, error) {
 	for range mergeStretch {
-		var first *entrySource
-		for i := range e.many {
-			s := &e.many[i]
-			if err := e.fill(s); err != nil {
-				return false, err
-			}
-			if len(s.buf) > 0 && (first == nil || e.before(s.buf[0].ID, first.buf[0].ID)) {
-				first = s
-			}
-		}
-		if first == nil {
-			return false, errShortRead
+		first, err := e.first()
+		if err != nil {
+			return false, err
 		}
 		x := &first.buf[0]
 		first.buf = first.buf[1:]
@@ -159,6 +180,34 @@ func (e *EntryReader) nextMerged(fn func(*Entry) bool) (bool, error) {
 		}
 	}
 	return e.left > 0, nil
+}
+
+// first is the source whose turn it is, its next entry in its buffer.
+func (e *EntryReader) first() (first *entrySource, err error) {
+	for len(e.picks) > 0 { // one that its source has not was deleted before the source was read
+		p := e.picks[0]
+		e.picks = e.picks[1:]
+		s := &e.many[p.source]
+		if err := e.fill(s); err != nil {
+			return nil, err
+		}
+		if len(s.buf) > 0 && s.buf[0].Offset == p.offset {
+			return s, nil
+		}
+	}
+	for i := range e.many {
+		s := &e.many[i]
+		if err := e.fill(s); err != nil {
+			return nil, err
+		}
+		if len(s.buf) > 0 && (first == nil || e.before(s.buf[0].ID, first.buf[0].ID)) {
+			first = s
+		}
+	}
+	if first == nil {
+		err = errShortRead
+	}
+	return first, err
 }
 
 func (e *EntryReader) before(a, b engine.ID) bool {
@@ -203,23 +252,23 @@ func eachHeld(b *Bridge, h *engine.Held, reverse bool, fn func(*Entry) bool) err
 	return nil
 }
 
-// EachID calls fn for the ID of every entry left, without decoding any (JUSTID). Not for merged or reverse readers.
-func (e *EntryReader) EachID(fn func(engine.ID)) error {
-	for {
-		h, ok, err := e.one.next()
-		if err != nil || !ok {
-			return err
-		}
-		if h.Gone == nil {
-			eachID(&h.Run, fn)
-			continue
-		}
-		for _, run := range h.Gone {
-			for i := range run.Count {
-				fn(run.At(i))
-			}
+// NextIDs is Next for the IDs alone, without decoding any entry (JUSTID). Not for merged or reverse readers.
+func (e *EntryReader) NextIDs(fn func(engine.ID)) (more bool, err error) {
+	if e.left == 0 {
+		return false, nil
+	}
+	if err := e.nextStretch(); err != nil {
+		return false, err
+	}
+	if e.now.Gone == nil {
+		eachID(&e.now.Run, fn)
+	}
+	for _, run := range e.now.Gone {
+		for i := range run.Count {
+			fn(run.At(i))
 		}
 	}
+	return e.left > 0, nil
 }
 
 // eachID calls fn for the IDs of a run's living entries, oldest first.
@@ -344,9 +393,7 @@ func (r *Route) rangeEach(b *Bridge, t *engine.Turn, args func(p int) (engine.Ra
 		}
 		rd, err := t.Range(no, a)
 		if err != nil {
-			for i := range sources {
-				sources[i].close()
-			}
+			closeAll(sources)
 			return EntryReader{}, err
 		}
 		total += rd.Count()

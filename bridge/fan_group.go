@@ -214,6 +214,41 @@ func (g RouteGroup) pendingByID(a engine.PendingArgs) ([]heldAt, error) {
 	return all, err
 }
 
+// pendingWindow is how many rows of each partition are in memory while eachPending walks.
+const pendingWindow = 1024
+
+// eachPending walks the pending entries of all partitions by ID until fn returns false, a window of them at a time. fn may claim
+// and drop the row that it is given. a.Count is not looked at.
+func (g RouteGroup) eachPending(a engine.PendingArgs, fn func(*heldAt) (bool, error)) error {
+	a.Count = pendingWindow
+	for {
+		rows, err := g.pendingByID(a)
+		if err != nil {
+			return err
+		}
+		n := len(rows)
+		ok := n == pendingWindow
+		if ok { // partitions may hold the same ID, given explicitly: it is left to the next window whole
+			last := rows[n-1].ID
+			for n > 0 && rows[n-1].ID == last {
+				n--
+			}
+			if a.From = last; n == 0 {
+				n = len(rows)
+				a.From, ok = last.Next()
+			}
+		}
+		for i := range rows[:n] {
+			if more, err := fn(&rows[i]); err != nil || !more {
+				return err
+			}
+		}
+		if !ok {
+			return nil
+		}
+	}
+}
+
 // Pending is XPENDING's long form.
 func (g RouteGroup) Pending(a engine.PendingArgs) ([]engine.HeldDetail, error) {
 	if len(g.r.Streams) == 1 {

@@ -9,14 +9,35 @@ import "math"
 //	a rebalance  ClaimAll   everything, without counting a delivery
 
 // Claim is XCLAIM: what was claimed, in the order of the IDs. An entry that is gone from the stream is dropped from the PEL
-// instead. The consumer is made when it is missing.
-func (g Group) Claim(a ClaimArgs) ([]Held, error) {
+// instead. The consumer is made when it is missing. Close the reader.
+func (g Group) Claim(a ClaimArgs) (*HeldReader, error) {
 	gr, err := g.lock(true)
 	if err != nil {
 		return nil, err
 	}
 	st := gr.stream
 	defer st.shard.mu.Unlock()
+	taken, err := g.claim(gr, &a)
+	if err != nil {
+		return nil, err
+	}
+	return st.heldReader(taken, nil)
+}
+
+// ClaimOffsets is Claim that tells the offsets of what was claimed, in the order of the IDs, as ranges: for who claims
+// of several streams before he reads (Turn.Held).
+func (g Group) ClaimOffsets(a ClaimArgs) ([][2]int64, error) {
+	gr, err := g.lock(true)
+	if err != nil {
+		return nil, err
+	}
+	defer gr.stream.shard.mu.Unlock()
+	return g.claim(gr, &a)
+}
+
+// claim is Claim under the lock: the offsets of what was claimed.
+func (g Group) claim(gr *group, a *ClaimArgs) ([][2]int64, error) {
+	st := gr.stream
 	if err := gr.catchUp(); err != nil {
 		return nil, err
 	}
@@ -43,7 +64,7 @@ func (g Group) Claim(a ClaimArgs) ([]Held, error) {
 		}
 		row, pending := gr.pel.at(offset)
 		pending = pending && exact
-		if !alive && !pending || alive && !gr.claimable(row, pending, &a, g.t.now) {
+		if !alive && !pending || alive && !gr.claimable(row, pending, a, g.t.now) {
 			continue
 		}
 		if r == nil {
@@ -58,14 +79,11 @@ func (g Group) Claim(a ClaimArgs) ([]Held, error) {
 		if !pending {
 			row.count = 1 // made by FORCE as if it had been delivered once
 		}
-		gr.pel.set(offset, offset, claimedRow(c, row.count, &a, g.t.now))
+		gr.pel.set(offset, offset, claimedRow(c, row.count, a, g.t.now))
 		c.active = g.t.now
 		taken = addSpan(taken, offset, offset)
 	}
-	if err := gr.acked(r, dropped); err != nil {
-		return nil, err
-	}
-	return st.held(taken)
+	return taken, gr.acked(r, dropped)
 }
 
 // claimable says whether a living entry is claimed: one that is pending and has been idle long enough, or is
@@ -93,6 +111,7 @@ func claimedRow(c *consumer, count uint64, a *ClaimArgs, now int64) pelRow {
 }
 
 // AutoClaim is XAUTOCLAIM. Entries that are gone from the stream are dropped from the PEL, told, and count against Count.
+// Close AutoClaimed.Held.
 func (g Group) AutoClaim(a AutoClaimArgs) (AutoClaimed, error) {
 	gr, err := g.lock(true)
 	if err != nil {
@@ -113,11 +132,8 @@ func (g Group) AutoClaim(a AutoClaimArgs) (AutoClaimed, error) {
 		return AutoClaimed{}, err
 	}
 	var out AutoClaimed
-	if out.Held, err = st.held(found.take); err != nil {
-		return AutoClaimed{}, err
-	}
 	for _, d := range found.dead {
-		if out.Deleted, err = st.appendIDs(out.Deleted, d[0], d[1]); err != nil {
+		if out.Deleted, err = st.appendGone(out.Deleted, d[0], d[1]); err != nil {
 			return AutoClaimed{}, err
 		}
 	}
@@ -126,7 +142,11 @@ func (g Group) AutoClaim(a AutoClaimArgs) (AutoClaimed, error) {
 			return AutoClaimed{}, err
 		}
 	}
-	return out, g.claimFound(gr, c, &a, &found)
+	if err := g.claimFound(gr, c, &a, &found); err != nil {
+		return AutoClaimed{}, err
+	}
+	out.Held, err = st.heldReader(found.take, nil)
+	return out, err
 }
 
 // claimFound acts on what idleFrom has found.
@@ -175,36 +195,36 @@ func (gr *group) idleFrom(from int64, a *AutoClaimArgs, now int64) (idleFound, e
 	var err error
 	gr.pel.each(from, maxOffset, func(s pelSpan) bool {
 		s.last = cut(s.first, s.last, attempts)
-		for count > 0 && s.first <= s.last {
-			var living [][2]int64
-			if living, err = gr.stream.livingRanges(s.first, s.last, 1); err != nil {
-				return false
-			}
-			piece, dead := [2]int64{s.first, s.last}, true
-			if len(living) > 0 {
-				if dead = living[0][0] > s.first; dead {
-					piece[1] = living[0][0] - 1
-				} else if living, err = gr.stream.livingRanges(s.first, s.last, min(count, attempts)); err != nil {
-					return false
-				} else {
-					piece[1] = living[0][1]
-				}
-			}
-			idle := s.owner == nil || a.MinIdle <= 0 || now-s.time >= a.MinIdle
+		idle := s.owner == nil || a.MinIdle <= 0 || now-s.time >= a.MinIdle
+		most := attempts // entries that may have to be told apart
+		if idle {
+			most = min(most, count)
+		}
+		var living [][2]int64
+		if living, err = gr.stream.livingRanges(s.first, s.last, most); err != nil {
+			return false
+		}
+		look := func(first, last int64, dead bool) bool {
 			if dead || idle {
-				piece[1] = cut(piece[0], piece[1], count)
-				count -= piece[1] - piece[0] + 1
+				last = cut(first, last, count)
+				count -= last - first + 1
 			}
 			if dead {
-				out.dead = addSpan(out.dead, piece[0], piece[1])
+				out.dead = addSpan(out.dead, first, last)
 			} else if idle {
-				out.take = addSpan(out.take, piece[0], piece[1])
+				out.take = addSpan(out.take, first, last)
 			}
-			attempts -= piece[1] - piece[0] + 1
-			s.first = piece[1] + 1
-			out.next = s.first
+			attempts -= last - first + 1
+			out.next = last + 1
+			return count > 0 && attempts > 0
 		}
-		return count > 0 && attempts > 0
+		for _, l := range living {
+			if s.first < l[0] && !look(s.first, l[0]-1, true) || !look(l[0], l[1], false) {
+				return false
+			}
+			s.first = l[1] + 1
+		}
+		return s.first > s.last || look(s.first, s.last, true)
 	})
 	return out, err
 }

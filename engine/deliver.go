@@ -163,8 +163,8 @@ func oneMore(count uint64) uint64 {
 }
 
 // History is XREADGROUP with an ID: the consumer's own pending entries with IDs greater than after, oldest first; living ones
-// get a new time and one delivery more, those gone from the stream are told as they are. count <= 0: no limit.
-func (g Group) History(consumer string, after ID, count int64) ([]Held, error) {
+// get a new time and one delivery more, those gone from the stream are told as they are. count <= 0: no limit. Close the reader.
+func (g Group) History(consumer string, after ID, count int64) (*HeldReader, error) {
 	gr, err := g.lock(true)
 	if err != nil {
 		return nil, err
@@ -193,20 +193,19 @@ func (g Group) History(consumer string, after ID, count int64) ([]Held, error) {
 		spans = addSpan(spans, s.first, s.last)
 		return count <= 0 || left > 0
 	})
-	held, err := st.held(spans)
-	if err != nil || len(held) == 0 {
+	living, gone, err := st.parted(spans)
+	if err != nil {
 		return nil, err
 	}
-	for i := range held {
-		if held[i].Gone != nil {
-			continue
-		}
+	if len(living) > 0 {
 		if _, err := g.write(gr); err != nil {
 			return nil, err
 		}
-		gr.pel.change(held[i].Run.From, held[i].Run.To, func(s pelSpan) (pelRow, bool) {
+	}
+	for _, s := range living {
+		gr.pel.change(s[0], s[1], func(s pelSpan) (pelRow, bool) {
 			return pelRow{owner: c, time: g.t.now, count: oneMore(s.count)}, true
 		})
 	}
-	return held, nil
+	return st.heldReader(living, gone)
 }

@@ -77,8 +77,8 @@ type AutoClaimArgs struct {
 // AutoClaimed answers XAUTOCLAIM.
 type AutoClaimed struct {
 	Next    ID // cursor; zero at the end
-	Held    []Held
-	Deleted []ID // were pending, gone from the stream, now dropped
+	Held    *HeldReader
+	Deleted []IDRun // were pending, gone from the stream, now dropped
 }
 
 // ReleaseMode is XNACK's mode.

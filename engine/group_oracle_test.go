@@ -436,7 +436,7 @@ func (d *duel) autoClaim(g Group) (want, got string) {
 		return d.same(v), orError("claimed", err)
 	}
 	parts := v.([]any)
-	return fmt.Sprintf("%v %s %v", parts[0], entryIDs(parts[1]), parts[2]), fmt.Sprintf("%v %s %v", out.Next, heldText(out.Held, nil), out.Deleted)
+	return fmt.Sprintf("%v %s %v", parts[0], entryIDs(parts[1]), parts[2]), fmt.Sprintf("%v %s %v", out.Next, heldText(out.Held, nil), runIDs(out.Deleted))
 }
 
 func (d *duel) pendingRange(g Group) (want, got string) {

@@ -85,6 +85,7 @@ func TestCompetingConsumersGetEachEntryOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	out.Held.Close()
 	s, err := turn.Group(no, "g").PendingSummary()
 	if err != nil || len(out.Deleted) > 0 || s.Count > 0 && (len(s.Consumers) != 1 || s.Consumers[0].Name != "heir") {
 		t.Errorf("after the claim: %+v, deleted %v, %v", s, out.Deleted, err)

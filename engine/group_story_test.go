@@ -417,7 +417,7 @@ func (p *play) claimWord(_ *testing.T, w *words, g Group) (string, bool) {
 		a, err := g.AutoClaim(AutoClaimArgs{
 			Consumer: w.arg(2), MinIdle: wordInt(w.opts["idle"], 0), Start: wordID(w.arg(3)), Count: wordInt(w.opts["count"], 100), JustID: w.has("justid"),
 		})
-		return fmt.Sprintf("next %v, %s, deleted %v", a.Next, heldText(a.Held, err), a.Deleted), true
+		return fmt.Sprintf("next %v, %s, deleted %v", a.Next, heldText(a.Held, err), runIDs(a.Deleted)), true
 	case "pending":
 		s, err := g.PendingSummary()
 		return fmt.Sprintf("%d %v..%v %v %s", s.Count, s.Min, s.Max, s.Consumers, errText(err)), true
@@ -511,20 +511,40 @@ func appendRunIDs(ids []string, run *Run) []string {
 }
 
 // heldText lists what was handed out again; entries that are gone in parentheses.
-func heldText(held []Held, err error) string {
+func heldText(held *HeldReader, err error) string {
 	if err != nil {
 		return errText(err)
 	}
+	defer held.Close()
 	var ids []string
-	for i := range held {
-		for _, r := range held[i].Gone {
-			for j := range r.Count {
-				ids = append(ids, "("+r.At(j).String()+")")
-			}
+	for {
+		h, ok, err := held.Next()
+		if err != nil {
+			return errText(err)
 		}
-		if held[i].Gone == nil {
-			ids = appendRunIDs(ids, &held[i].Run)
+		if !ok {
+			break
+		}
+		for _, id := range runIDs(h.Gone) {
+			ids = append(ids, "("+id.String()+")")
+		}
+		if h.Gone == nil {
+			ids = appendRunIDs(ids, &h.Run)
 		}
 	}
+	if n := held.Count(); n != int64(len(ids)) {
+		return fmt.Sprintf("%d of %d", len(ids), n)
+	}
 	return "[" + strings.Join(ids, " ") + "]"
+}
+
+// runIDs spells runs out.
+func runIDs(runs []IDRun) []ID {
+	ids := []ID{}
+	for _, r := range runs {
+		for i := range r.Count {
+			ids = append(ids, r.At(i))
+		}
+	}
+	return ids
 }

@@ -165,19 +165,6 @@ func (l *log) eachBlock(lo, hi int64, fn func(Block, Marks) bool) error {
 	return nil
 }
 
-// runsByOffset collects the living runs of [from, to].
-func (l *log) runsByOffset(from, to int64) ([]Run, error) {
-	var runs []Run
-	lo := max(from, l.row.Head)
-	err := l.eachBlock(lo, to, func(b Block, m Marks) bool {
-		if r, ok := runOf(b, m, lo, to); ok {
-			runs = append(runs, r)
-		}
-		return true
-	})
-	return runs, err
-}
-
 // livingRanges lists the ranges of consecutive living offsets in [lo, hi], at most limit entries in all
 // (limit <= 0: no limit).
 func (l *log) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
@@ -222,39 +209,49 @@ func (l *log) livingRanges(lo, hi, limit int64) ([][2]int64, error) {
 // idRuns lists the IDs of all entries in [from, to] that are known: living, deleted in their block, or ghosts.
 func (l *log) idRuns(from, to int64) ([]IDRun, error) {
 	var runs []IDRun
+	err := l.eachID(from, to, func(r IDRun) { runs = addIDs(runs, r) })
 	if l.row.Ghosts > 0 {
-		if err := l.eachGhost(from, to, func(g IDRun) { runs = addIDs(runs, g) }); err != nil {
-			return nil, err
-		}
-	}
-	ghosts := len(runs)
-	err := l.eachBlock(from, to, func(b Block, _ Marks) bool {
-		runs = appendBlockIDs(runs, &b, from, to)
-		return true
-	})
-	if ghosts > 0 && ghosts < len(runs) {
 		sortIDRuns(runs)
 	}
 	return runs, err
 }
 
+// eachID hands out the IDs of idRuns, those of ghosts first.
+func (l *log) eachID(from, to int64, fn func(IDRun)) error {
+	if l.row.Ghosts > 0 {
+		if err := l.eachGhost(from, to, fn); err != nil {
+			return err
+		}
+	}
+	return l.eachBlock(from, to, func(b Block, _ Marks) bool {
+		eachBlockID(&b, from, to, fn)
+		return true
+	})
+}
+
 // appendBlockIDs adds the ID runs of a block's entries in [from, to], deleted ones included.
 func appendBlockIDs(runs []IDRun, b *Block, from, to int64) []IDRun {
+	eachBlockID(b, from, to, func(r IDRun) { runs = addIDs(runs, r) })
+	return runs
+}
+
+// eachBlockID hands out the IDs of a block's entries in [from, to], deleted ones included.
+func eachBlockID(b *Block, from, to int64, fn func(IDRun)) {
 	from, to = max(from, b.Base), min(to, b.Last)
 	if from > to {
-		return runs
+		return
 	}
 	if b.Kind == Batched {
 		d := uint64(from - b.Base)
 		first := ID{MS: b.FirstID.MS, Seq: b.FirstID.Seq + d*uint64(b.Stride)}
-		return addIDs(runs, IDRun{Offset: from, First: first, Stride: b.Stride, Count: uint32(to - from + 1)})
+		fn(IDRun{Offset: from, First: first, Stride: b.Stride, Count: uint32(to - from + 1)})
+		return
 	}
 	for it := b.Entries(); it.Next(); {
 		if o := it.Offset(); o >= from && o <= to {
-			runs = addIDs(runs, IDRun{Offset: o, First: it.ID(), Stride: 1, Count: 1})
+			fn(IDRun{Offset: o, First: it.ID(), Stride: 1, Count: 1})
 		}
 	}
-	return runs
 }
 
 // addIDs appends a run, joining it to the last where offsets and IDs go on evenly.

@@ -53,64 +53,6 @@ func (l *log) idFloor(offset int64) (ID, error) {
 	return id, nil
 }
 
-// appendIDs appends the IDs of the entries in [from, to], gone or not.
-func (l *log) appendIDs(dst []ID, from, to int64) ([]ID, error) {
-	runs, err := l.idRuns(from, to)
-	if err != nil {
-		return dst, err
-	}
-	for _, r := range runs {
-		for i := range r.Count {
-			dst = append(dst, r.At(i))
-		}
-	}
-	return dst, nil
-}
-
-// held reads pending offsets: the living ones as runs of their blocks, the others as their IDs.
-func (l *log) held(spans [][2]int64) ([]Held, error) {
-	var out []Held
-	for _, span := range spans {
-		next, to := span[0], span[1]
-		runs, err := l.runsByOffset(next, to)
-		if err != nil {
-			return nil, err
-		}
-		for _, run := range runs {
-			for o := run.From; o <= run.To; {
-				if !run.Living(o) {
-					o++
-					continue
-				}
-				end := o
-				for end < run.To && run.Living(end+1) {
-					end++
-				}
-				if out, err = l.appendGone(out, next, o-1); err != nil {
-					return nil, err
-				}
-				out = append(out, Held{Run: Run{Block: run.Block, Marks: run.Marks, From: o, To: end}})
-				next, o = end+1, end+1
-			}
-		}
-		if out, err = l.appendGone(out, next, to); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func (l *log) appendGone(out []Held, from, to int64) ([]Held, error) {
-	if from > to {
-		return out, nil
-	}
-	runs, err := l.idRuns(from, to)
-	if err != nil || len(runs) == 0 {
-		return out, err
-	}
-	return append(out, Held{Gone: runs}), nil
-}
-
 // pendingFrom is an offset that parts the PEL at an ID: what is pending below has smaller IDs, what is
 // pending from there on has not.
 func (gr *group) pendingFrom(id ID) (int64, error) {

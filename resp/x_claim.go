@@ -57,7 +57,9 @@ func xclaim(c *call) {
 		return
 	}
 	c.changed(entries.Count())
-	replyClaimed(c, len(c.b), &entries, a.JustID, nil)
+	r := &c.conn.entries
+	r.add(segment{entries: entries, justID: a.JustID})
+	r.send(c, len(c.b))
 }
 
 // parseClaim reads everything after the consumer; it answers the error's text.
@@ -140,26 +142,6 @@ func claimTime(t, now int64) int64 {
 	return t
 }
 
-// replyClaimed appends the claimed entries, or their IDs, and then tail; the reply began at begin.
-func replyClaimed(c *call, begin int, entries *bridge.EntryReader, justID bool, tail []byte) {
-	if !justID {
-		r := &c.conn.entries
-		r.add(segment{entries: *entries})
-		r.tail = tail
-		r.send(c, begin)
-		return
-	}
-	c.Array64(entries.Count())
-	err := entries.EachID(c.ID)
-	entries.Close()
-	if err != nil {
-		c.b = c.b[:begin]
-		c.Fail(err)
-		return
-	}
-	c.b = append(c.b, tail...)
-}
-
 func xautoclaim(c *call) {
 	a := engine.AutoClaimArgs{Kind: engine.RedisConsumer, Count: 100}
 	if text := parseAutoClaim(&a, c.args); text != "" {
@@ -177,16 +159,14 @@ func xautoclaim(c *call) {
 		failPending(c, err)
 		return
 	}
-	c.changed(got.Entries.Count() + int64(len(got.Deleted)))
-	tail := reply{}
-	tail.Array(len(got.Deleted))
-	for _, id := range got.Deleted {
-		tail.ID(id)
-	}
+	c.changed(got.Entries.Count() + got.Deleted.Count())
 	begin := len(c.b)
 	c.Array(3)
 	c.ID(got.Next)
-	replyClaimed(c, begin, &got.Entries, a.JustID, tail.b)
+	r := &c.conn.entries
+	r.add(segment{entries: got.Entries, justID: a.JustID})
+	r.add(segment{entries: got.Deleted, justID: true})
+	r.send(c, begin)
 }
 
 // parseAutoClaim reads everything but the key, the group and the consumer; it answers the error's text.

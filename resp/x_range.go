@@ -105,6 +105,7 @@ func parseRange(a *engine.RangeArgs, start, end []byte, options [][]byte) (text 
 type segment struct {
 	key     []byte
 	keyed   bool // XREAD
+	justID  bool // of each entry its ID alone
 	entries bridge.EntryReader
 }
 
@@ -128,10 +129,11 @@ type entriesReply struct {
 	left     int64  // entries that its head promised and that are not written yet
 	tail     []byte // what follows the segments
 
-	w     *reply
-	write func(*bridge.Entry) bool // writeOne, bound once
-	ms    uint64                   // whose decimal digits are in text: neighbours mostly share theirs
-	text  []byte
+	w       *reply
+	write   func(*bridge.Entry) bool // writeOne, bound once
+	writeID func(engine.ID)          // writeOneID, bound once
+	ms      uint64                   // whose decimal digits are in text: neighbours mostly share theirs
+	text    []byte
 }
 
 // mostStreamsKept is for how many streams a connection keeps its scratch of reading.
@@ -154,6 +156,14 @@ func (r *entriesReply) writeOne(e *bridge.Entry) bool {
 	return true
 }
 
+// writeOneID is writeOne for an ID alone.
+func (r *entriesReply) writeOneID(id engine.ID) {
+	if r.left > 0 {
+		r.left--
+		r.id(id)
+	}
+}
+
 // id appends an entry's ID.
 func (r *entriesReply) id(id engine.ID) {
 	if len(r.text) == 0 || r.ms != id.MS {
@@ -171,7 +181,7 @@ func (r *entriesReply) id(id engine.ID) {
 func (r *entriesReply) next(w *reply) (bool, error) {
 	r.w = w
 	if r.write == nil {
-		r.write = r.writeOne
+		r.write, r.writeID = r.writeOne, r.writeOneID
 	}
 	end := len(w.b) + restChunk
 	for r.at < len(r.segments) {
@@ -180,7 +190,13 @@ func (r *entriesReply) next(w *reply) (bool, error) {
 			s.head(w)
 			r.begun, r.left = true, s.entries.Count()
 		}
-		more, err := s.entries.Next(r.write)
+		var more bool
+		var err error
+		if s.justID {
+			more, err = s.entries.NextIDs(r.writeID)
+		} else {
+			more, err = s.entries.Next(r.write)
+		}
 		if err == nil && !more && r.left > 0 {
 			err = errShortEntries
 		}
@@ -210,7 +226,7 @@ func (r *entriesReply) close() {
 	if cap(keep) > mostStreamsKept {
 		keep = nil
 	}
-	*r = entriesReply{segments: keep, write: r.write, ms: r.ms, text: r.text}
+	*r = entriesReply{segments: keep, write: r.write, writeID: r.writeID, ms: r.ms, text: r.text}
 }
 
 // send begins the reply: what comes before the segments is written already, from begin on. What does not fit into the first chunk is
