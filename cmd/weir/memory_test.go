@@ -41,7 +41,8 @@ func peakMB(t *testing.T, pid int) int {
 	return 0
 }
 
-// A stream of 400 MB is written, read whole by XRANGE, and delivered to a group by a process that may use a quarter of that.
+// A stream of 400 MB is written, read whole by XRANGE, delivered to a group, shown again and claimed, by a process that may
+// use a quarter of that.
 func TestAStreamLargerThanMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 400 MB")
@@ -64,9 +65,10 @@ func TestAStreamLargerThanMemory(t *testing.T) {
 	rng := rand.NewChaCha8([32]byte{1})
 	for i := 0; i < entries; i += 100 {
 		var out bytes.Buffer
-		for range 100 {
+		for j := range 100 {
+			id := fmt.Sprintf("%d-1", i+j+1)
 			rng.Read(value)
-			fmt.Fprintf(&out, "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$%d\r\n%s\r\n", size, value)
+			fmt.Fprintf(&out, "*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$%d\r\n%s\r\n$1\r\nf\r\n$%d\r\n%s\r\n", len(id), id, size, value)
 		}
 		if _, err := c.Write(out.Bytes()); err != nil {
 			t.Fatal(err)
@@ -83,6 +85,21 @@ func TestAStreamLargerThanMemory(t *testing.T) {
 	fmt.Fprint(c, "XREADGROUP GROUP g c STREAMS s >\r\nXPENDING s g\r\n")
 	skipReply(t, in)
 	skipReply(t, in)
+	claim := fmt.Appendf(nil, "*%d\r\n$6\r\nXCLAIM\r\n$1\r\ns\r\n$1\r\ng\r\n$1\r\nd\r\n$1\r\n0\r\n", 5+entries)
+	for i := range entries {
+		id := fmt.Sprintf("%d-1", i+1)
+		claim = fmt.Appendf(claim, "$%d\r\n%s\r\n", len(id), id)
+	}
+	for _, again := range []string{
+		"XREADGROUP GROUP g c STREAMS s 0\r\n", string(claim), "XAUTOCLAIM s g e 0 - COUNT 1000000000\r\n",
+		"XAUTOCLAIM s g f 0 - COUNT 1000000000 JUSTID\r\n",
+	} {
+		if _, err := io.WriteString(c, again); err != nil {
+			t.Fatal(err)
+		}
+		skipReply(t, in)
+		t.Logf("%.20q: peak %d MB", again, peakMB(t, cmd.Process.Pid))
+	}
 	if peak := peakMB(t, cmd.Process.Pid); peak > most {
 		t.Errorf("the process had %d MB resident, want at most %d", peak, most)
 	} else {
