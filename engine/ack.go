@@ -13,7 +13,7 @@ func (g Group) Ack(ids []ID) (int64, error) { return g.unpend(ids) }
 func (g Group) Reject(ids []ID) (int64, error) { return g.unpend(ids) }
 
 func (g Group) unpend(ids []ID) (int64, error) {
-	gr, err := g.lock(false)
+	gr, err := g.lockAhead(false, ids...)
 	if err == ErrNoStream || err == ErrNoGroup {
 		return 0, nil
 	}
@@ -21,7 +21,7 @@ func (g Group) unpend(ids []ID) (int64, error) {
 		return 0, err
 	}
 	st := gr.stream
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	if gr.pel.count == 0 {
 		g.t.gate(st)
 		return 0, nil
@@ -97,12 +97,12 @@ func (f *idFinder) enter(id ID) error {
 // gives; force makes rows for living entries that are not pending. A released entry has delivery time 0, so
 // that it satisfies every min-idle.
 func (g Group) Release(ids []ID, mode ReleaseMode, retry *uint64, force bool) (int64, error) {
-	gr, err := g.lock(true)
+	gr, err := g.lockAhead(true, ids...)
 	if err != nil {
 		return 0, err
 	}
 	st := gr.stream
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	var n int64
 	for _, id := range ids {
 		offset, exact, alive, err := st.offsetOf(id)

@@ -11,12 +11,12 @@ import "math"
 // Claim is XCLAIM: what was claimed, in the order of the IDs. An entry that is gone from the stream is dropped from the PEL
 // instead. The consumer is made when it is missing. Close the reader.
 func (g Group) Claim(a ClaimArgs) (*HeldReader, error) {
-	gr, err := g.lock(true)
+	gr, err := g.lockAhead(true, a.IDs...)
 	if err != nil {
 		return nil, err
 	}
 	st := gr.stream
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	taken, err := g.claim(gr, &a)
 	if err != nil {
 		return nil, err
@@ -27,11 +27,11 @@ func (g Group) Claim(a ClaimArgs) (*HeldReader, error) {
 // ClaimOffsets is Claim that tells the offsets of what was claimed, in the order of the IDs, as ranges: for who claims
 // of several streams before he reads (Turn.Held).
 func (g Group) ClaimOffsets(a ClaimArgs) ([][2]int64, error) {
-	gr, err := g.lock(true)
+	gr, err := g.lockAhead(true, a.IDs...)
 	if err != nil {
 		return nil, err
 	}
-	defer gr.stream.shard.mu.Unlock()
+	defer gr.stream.unlock()
 	return g.claim(gr, &a)
 }
 
@@ -113,12 +113,12 @@ func claimedRow(c *consumer, count uint64, a *ClaimArgs, now int64) pelRow {
 // AutoClaim is XAUTOCLAIM. Entries that are gone from the stream are dropped from the PEL, told, and count against Count.
 // Close AutoClaimed.Held.
 func (g Group) AutoClaim(a AutoClaimArgs) (AutoClaimed, error) {
-	gr, err := g.lock(true)
+	gr, err := g.lockAhead(true, a.Start)
 	if err != nil {
 		return AutoClaimed{}, err
 	}
 	st := gr.stream
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	c, err := g.touch(gr, a.Consumer, a.Kind)
 	if err != nil {
 		return AutoClaimed{}, err

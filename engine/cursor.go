@@ -4,11 +4,11 @@ package engine
 
 // Create makes a group. ErrGroupExists.
 func (g Group) Create(at GroupStart) error {
-	st, err := g.t.read(g.no)
+	st, err := g.t.lockAhead(g.no, func() (*stream, error) { return g.t.read(g.no) }, at.lookup()...)
 	if err != nil {
 		return err
 	}
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	if st.groups[g.name] != nil {
 		return ErrGroupExists
 	}
@@ -23,16 +23,25 @@ func (g Group) Create(at GroupStart) error {
 // SetID moves last_delivered (XGROUP SETID): pending entries stay, and one that is delivered again changes owner and
 // restarts its count. Parked readers are not woken, as in Redis.
 func (g Group) SetID(at GroupStart) error {
-	gr, err := g.lock(false)
+	gr, err := g.lockAhead(false, at.lookup()...)
 	if err != nil {
 		return err
 	}
-	defer gr.stream.shard.mu.Unlock()
+	defer gr.stream.unlock()
 	if _, err := g.write(gr); err != nil {
 		return err
 	}
 	gr.stale()
 	return gr.start(at)
+}
+
+// lookup is the ID that start looks up, if it does.
+func (at GroupStart) lookup() []ID {
+	next, ok := at.ID.Next()
+	if at.Last || !ok {
+		return nil
+	}
+	return []ID{next}
 }
 
 // start puts the cursor where XGROUP says.

@@ -5,11 +5,15 @@ import "weir/storage"
 // Delete marks entries deleted (XDEL) and returns how many were living. A block of
 // which nothing lives goes at once.
 func (t *Turn) Delete(no StreamNo, ids []ID) (int64, error) {
-	st, r, err := t.write(no)
+	var r *round
+	st, err := t.lockAhead(no, func() (st *stream, err error) {
+		st, r, err = t.write(no)
+		return st, err
+	}, ids...)
 	if err != nil {
 		return 0, err
 	}
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	n := int64(0)
 	for _, id := range ids {
 		offset, exact, alive, err := st.offsetOf(id)

@@ -165,14 +165,14 @@ func oneMore(count uint64) uint64 {
 // History is XREADGROUP with an ID: the consumer's own pending entries with IDs greater than after, oldest first; living ones
 // get a new time and one delivery more, those gone from the stream are told as they are. count <= 0: no limit. Close the reader.
 func (g Group) History(consumer string, after ID, count int64) (*HeldReader, error) {
-	gr, err := g.lock(true)
+	next, ok := after.Next()
+	gr, err := g.lockAhead(true, next)
 	if err != nil {
 		return nil, err
 	}
 	st := gr.stream
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	c := gr.consumers[consumer]
-	next, ok := after.Next()
 	if c == nil || c.pending == 0 || !ok {
 		return nil, nil
 	}

@@ -68,7 +68,7 @@ func (l *log) blockOfID(id ID) (Block, Marks, bool, error) {
 		if err != nil {
 			return Block{}, nil, false, err
 		}
-		err = l.coldBlocks(max(hint, l.row.Swept), func(b Block, m Marks) bool {
+		err = l.coldBlocks(max(hint, l.row.Swept), maxOffset, func(b Block, m Marks) bool {
 			if !b.LastID.Less(id) {
 				found, marks, ok = b, m, true
 				return false
@@ -120,8 +120,8 @@ func (l *log) indexHint(lower, upper, before []byte) (int64, error) {
 	return storage.ParseOffset(val)
 }
 
-// coldBlocks walks the store's blocks from the one that holds an offset up to the tail, while fn says so.
-func (l *log) coldBlocks(from int64, fn func(Block, Marks) bool) error {
+// coldBlocks walks the store's blocks from the one that holds from to the one that holds to, or up to the tail, while fn says so.
+func (l *log) coldBlocks(from, to int64, fn func(Block, Marks) bool) error {
 	v, err := l.shard.st.View()
 	if err != nil {
 		return err
@@ -132,13 +132,13 @@ func (l *log) coldBlocks(from int64, fn func(Block, Marks) bool) error {
 		return err
 	}
 	defer c.close()
+	c.ahead, c.until = l.ahead, min(to, l.tailBase()-1)
 	if err := c.seek(from); err != nil {
 		return err
 	}
-	edge := l.tailBase()
 	for {
 		b, m, ok, err := c.next()
-		if err != nil || !ok || b.Base >= edge {
+		if err != nil || !ok {
 			return err
 		}
 		if b.Last >= from && !fn(b, m) {
@@ -151,8 +151,8 @@ func (l *log) coldBlocks(from int64, fn func(Block, Marks) bool) error {
 func (l *log) eachBlock(lo, hi int64, fn func(Block, Marks) bool) error {
 	more := true
 	if lo < l.tailBase() && l.row.Swept < l.tailBase() {
-		err := l.coldBlocks(max(lo, l.row.Swept), func(b Block, m Marks) bool {
-			more = b.Base <= hi && fn(b, m)
+		err := l.coldBlocks(max(lo, l.row.Swept), hi, func(b Block, m Marks) bool {
+			more = fn(b, m)
 			return more
 		})
 		if err != nil {

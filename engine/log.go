@@ -26,6 +26,7 @@ type log struct {
 	over     map[int64]over // blocks of the store that were marked or removed and are not written yet, by base
 	first    firstLiving
 	ghosts   ghosts // of blocks that are gone
+	ahead    *ahead // blocks at hand of the verb that holds the lock
 }
 
 // filling is an open native block: its payload grows, prefixes of it may be read.

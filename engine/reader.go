@@ -184,6 +184,7 @@ func (r *Reader) nextCold() (Run, bool, error) {
 			return Run{}, false, err
 		}
 		r.scan = c
+		c.until = min(r.hi, r.edge-1)
 		if r.reverse {
 			err = c.seekBack(min(r.hi, r.edge-1))
 		} else {
@@ -198,7 +199,7 @@ func (r *Reader) nextCold() (Run, bool, error) {
 		if err != nil || !ok {
 			return Run{}, false, err
 		}
-		if b.Base >= r.edge || b.Base > r.hi || r.reverse && b.Last < r.lo {
+		if r.reverse && b.Last < r.lo {
 			r.scan.valid = false
 			return Run{}, false, nil
 		}
@@ -226,11 +227,11 @@ func (r *Reader) Close() {
 
 // Range reads living entries by ID, as evaluated.
 func (t *Turn) Range(no StreamNo, a RangeArgs) (*Reader, error) {
-	st, err := t.read(no)
+	st, err := t.lockAhead(no, func() (*stream, error) { return t.read(no) }, a.From, a.To)
 	if err != nil {
 		return nil, err
 	}
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
 	lo, _, _, err := st.offsetOf(a.From)
 	if err != nil {
 		return nil, err

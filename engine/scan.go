@@ -12,6 +12,8 @@ type blockScan struct {
 	no      StreamNo
 	it      storage.Iterator
 	over    map[int64]over // overlays the rows; nil when nothing is unwritten
+	ahead   *ahead         // blocks that need not be read; nil when none are at hand
+	until   int64          // forward: blocks that begin behind it are not read
 	valid   bool
 	reverse bool
 }
@@ -22,7 +24,7 @@ func newBlockScan(v storage.View, no StreamNo, over map[int64]over) (*blockScan,
 	if err != nil {
 		return nil, err
 	}
-	return &blockScan{no: no, it: it, over: over}, nil
+	return &blockScan{no: no, it: it, over: over, until: maxOffset}, nil
 }
 
 const maxOffset = 1<<63 - 1
@@ -72,11 +74,11 @@ func (c *blockScan) next() (Block, Marks, bool, error) {
 			c.step(k.Offset)
 			continue
 		}
-		val, err := c.it.Value()
-		if err != nil {
-			return Block{}, nil, false, err
+		if !c.reverse && k.Offset > c.until {
+			c.valid = false
+			break
 		}
-		b, err := storage.ParseBlock(k.Offset, bytes.Clone(val))
+		b, err := c.block(k.Offset)
 		if err != nil {
 			return Block{}, nil, false, err
 		}
@@ -94,6 +96,22 @@ func (c *blockScan) next() (Block, Marks, bool, error) {
 		return b, marks, true, nil
 	}
 	return Block{}, nil, false, c.it.Error()
+}
+
+// block reads the block it stands at.
+func (c *blockScan) block(base int64) (Block, error) {
+	if b, ok := c.ahead.block(base); ok {
+		return b, nil
+	}
+	val, err := c.it.Value()
+	if err != nil {
+		return Block{}, err
+	}
+	b, err := storage.ParseBlock(base, bytes.Clone(val))
+	if err != nil {
+		return Block{}, err
+	}
+	return b, c.ahead.keep(b)
 }
 
 // marksAfter reads the marks row behind the block row it stands at, and stands there if there is one.

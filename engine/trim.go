@@ -14,11 +14,13 @@ const (
 
 // Trim removes a prefix and returns how many living entries went.
 func (t *Turn) Trim(no StreamNo, a TrimArgs) (int64, error) {
+	ahead := t.trimAhead(no, a)
 	st, r, err := t.write(no)
 	if err != nil {
 		return 0, err
 	}
-	defer st.shard.mu.Unlock()
+	defer st.unlock()
+	st.ahead = ahead
 	to, n, err := st.trimPoint(a)
 	if err != nil || to <= st.row.Start {
 		return 0, err
