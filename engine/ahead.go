@@ -14,7 +14,8 @@ import (
 //
 // What was read is no answer, only bytes: under the lock the search walks the rows anew, with the marks and the
 // trimming of that moment, and a block at hand stands for its row's value alone, which never changes. So nothing need be checked
-// again, and a look that failed, or looked elsewhere, costs time only.
+// again, and a look that failed, or looked elsewhere, costs time only. Of blocks that a search passes over the IDs are kept and not
+// the payloads: the index of IDs leads to one in 64 entries, and these may be large.
 //
 // Read ahead: XDEL, XACK, XNACK, XCLAIM, XRANGE and XREAD (their IDs), XGROUP CREATE and SETID, XREADGROUP with an ID and XAUTOCLAIM
 // (where they begin), XTRIM. Not: what walks many blocks (livingRanges on a stream with deletions, ghosts that a trim leaves,
@@ -29,29 +30,63 @@ var errEnough = errors.New("engine: enough was read ahead")
 // ahead are blocks at hand, by base.
 type ahead struct {
 	blocks map[int64]Block
+	heads  map[int64]Block // of blocks that a search passed over: all but their payloads
 	bytes  int64
-	look   bool // blocks that are read are kept here
+	look   bool  // blocks that are read are kept
+	recent Block // the last one that was read: a search comes back to it, or passes it over
 }
 
-// block is a block at hand.
-func (a *ahead) block(base int64) (b Block, ok bool) {
-	if a != nil {
-		b, ok = a.blocks[base]
+// block is a block at hand; heads: one without its payload will do.
+func (a *ahead) block(base int64, heads bool) (Block, bool) {
+	if a == nil {
+		return Block{}, false
 	}
-	return b, ok
+	if b, ok := a.blocks[base]; ok {
+		return b, true
+	}
+	if a.recent.Payload != nil && a.recent.Base == base {
+		return a.recent, true
+	}
+	b, ok := a.heads[base]
+	return b, ok && heads
 }
 
 // keep takes in a block that was read.
 func (a *ahead) keep(b Block) error {
-	switch {
-	case a == nil || !a.look:
+	if a == nil {
 		return nil
-	case a.bytes >= aheadBytes:
+	}
+	a.recent = b
+	if !a.look {
+		return nil
+	}
+	if a.bytes >= aheadBytes {
 		return errEnough
 	}
 	a.blocks[b.Base] = b
 	a.bytes += int64(len(b.Payload))
 	return nil
+}
+
+// pass gives up the payload of a block that was read last and that a search passes over: that it does so is all that the next search
+// need know.
+func (a *ahead) pass(base int64) {
+	if a == nil || a.recent.Payload == nil || a.recent.Base != base {
+		return
+	}
+	if a.look {
+		a.bytes -= int64(len(a.recent.Payload))
+		delete(a.blocks, base)
+	}
+	a.recent.Payload = nil
+	a.heads[base] = a.recent
+}
+
+// stay says that a search ended at the block that was read last: one that passes it over later does not give it up.
+func (a *ahead) stay() {
+	if a != nil && a.look {
+		a.recent = Block{}
+	}
 }
 
 // coldIDs says whether one of the IDs may lie in a cold block.
@@ -80,9 +115,9 @@ func (l *log) coldPart() *log {
 
 // look does a search on a copy, without the lock, and returns the blocks that it read. An error is met again by the verb.
 func (l *log) look(search func(l *log) error) *ahead {
-	l.ahead = &ahead{blocks: make(map[int64]Block), look: true}
+	l.ahead = &ahead{blocks: make(map[int64]Block), heads: make(map[int64]Block), look: true}
 	_ = search(l)
-	l.ahead.look = false
+	l.ahead.look, l.ahead.recent = false, Block{}
 	return l.ahead
 }
 

@@ -68,13 +68,19 @@ func (l *log) blockOfID(id ID) (Block, Marks, bool, error) {
 		if err != nil {
 			return Block{}, nil, false, err
 		}
-		err = l.coldBlocks(max(hint, l.row.Swept), maxOffset, func(b Block, m Marks) bool {
-			if !b.LastID.Less(id) {
-				found, marks, ok = b, m, true
-				return false
+		from := max(hint, l.row.Swept)
+		walk := func(b Block, m Marks) bool {
+			if b.LastID.Less(id) {
+				l.ahead.pass(b.Base)
+				return true
 			}
-			return true
-		})
+			l.ahead.stay()
+			found, marks, ok = b, m, true
+			return false
+		}
+		if err = l.coldHeads(from, walk); err == nil && ok && found.Payload == nil {
+			err = l.coldBlocks(found.Base, found.Base, walk)
+		}
 		if err != nil || ok {
 			return found, marks, ok, err
 		}
@@ -122,6 +128,15 @@ func (l *log) indexHint(lower, upper, before []byte) (int64, error) {
 
 // coldBlocks walks the store's blocks from the one that holds from to the one that holds to, or up to the tail, while fn says so.
 func (l *log) coldBlocks(from, to int64, fn func(Block, Marks) bool) error {
+	return l.eachCold(from, to, false, fn)
+}
+
+// coldHeads is coldBlocks for who looks at the blocks' IDs: payloads may be missing.
+func (l *log) coldHeads(from int64, fn func(Block, Marks) bool) error {
+	return l.eachCold(from, maxOffset, true, fn)
+}
+
+func (l *log) eachCold(from, to int64, heads bool, fn func(Block, Marks) bool) error {
 	v, err := l.shard.st.View()
 	if err != nil {
 		return err
@@ -132,7 +147,7 @@ func (l *log) coldBlocks(from, to int64, fn func(Block, Marks) bool) error {
 		return err
 	}
 	defer c.close()
-	c.ahead, c.until = l.ahead, min(to, l.tailBase()-1)
+	c.ahead, c.heads, c.until = l.ahead, heads, min(to, l.tailBase()-1)
 	if err := c.seek(from); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ type blockScan struct {
 	it      storage.Iterator
 	over    map[int64]over // overlays the rows; nil when nothing is unwritten
 	ahead   *ahead         // blocks that need not be read; nil when none are at hand
+	heads   bool           // blocks at hand may be without their payloads
 	until   int64          // forward: blocks that begin behind it are not read
 	valid   bool
 	reverse bool
@@ -100,7 +101,7 @@ func (c *blockScan) next() (Block, Marks, bool, error) {
 
 // block reads the block it stands at.
 func (c *blockScan) block(base int64) (Block, error) {
-	if b, ok := c.ahead.block(base); ok {
+	if b, ok := c.ahead.block(base, c.heads); ok {
 		return b, nil
 	}
 	val, err := c.it.Value()
