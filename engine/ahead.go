@@ -113,17 +113,17 @@ func (l *log) coldPart() *log {
 	return c
 }
 
-// look does a search on a copy, without the lock, and returns the blocks that it read. An error is met again by the verb.
-func (l *log) look(search func(l *log) error) *ahead {
+// lookFor does a search on a copy, without the lock, and returns the blocks that it read. An error is met again by the verb.
+func lookFor(l *log, search func(l *log) error) *ahead {
 	l.ahead = &ahead{blocks: make(map[int64]Block), heads: make(map[int64]Block), look: true}
 	_ = search(l)
 	l.ahead.look, l.ahead.recent = false, Block{}
 	return l.ahead
 }
 
-// lookUp is look for IDs.
-func (l *log) lookUp(ids []ID) *ahead {
-	return l.look(func(l *log) error {
+// lookUp is lookFor for IDs.
+func lookUp(l *log, ids []ID) *ahead {
+	return lookFor(l, func(l *log) error {
 		for _, id := range ids {
 			if !l.coldIDs([]ID{id}) {
 				continue
@@ -144,7 +144,7 @@ func (g Group) lockAhead(gated bool, ids ...ID) (*group, error) {
 	}
 	l := gr.stream.coldPart()
 	l.shard.mu.Unlock()
-	a := l.lookUp(ids)
+	a := lookUp(l, ids)
 	if gr, err = g.lock(gated); err == nil {
 		gr.stream.ahead = a
 	}
@@ -159,7 +159,7 @@ func (t *Turn) lockAhead(no StreamNo, lock func() (*stream, error), ids ...ID) (
 	}
 	l := st.coldPart()
 	l.shard.mu.Unlock()
-	a := l.lookUp(ids)
+	a := lookUp(l, ids)
 	if st, err = lock(); err == nil {
 		st.ahead = a
 	}
@@ -180,7 +180,7 @@ func (t *Turn) trimAhead(no StreamNo, a TrimArgs) *ahead {
 	if l == nil {
 		return nil
 	}
-	return l.look(func(l *log) error {
+	return lookFor(l, func(l *log) error {
 		if a.Kind == TrimMinID && !l.dense() {
 			_, _, _, err := l.offsetOf(a.MinID)
 			return err

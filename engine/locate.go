@@ -78,7 +78,7 @@ func (l *log) blockOfID(id ID) (Block, Marks, bool, error) {
 			found, marks, ok = b, m, true
 			return false
 		}
-		if err = l.coldHeads(from, walk); err == nil && ok && found.Payload == nil {
+		if err = l.eachCold(from, maxOffset, true, walk); err == nil && ok && found.Payload == nil {
 			err = l.coldBlocks(found.Base, found.Base, walk)
 		}
 		if err != nil || ok {
@@ -131,11 +131,7 @@ func (l *log) coldBlocks(from, to int64, fn func(Block, Marks) bool) error {
 	return l.eachCold(from, to, false, fn)
 }
 
-// coldHeads is coldBlocks for who looks at the blocks' IDs: payloads may be missing.
-func (l *log) coldHeads(from int64, fn func(Block, Marks) bool) error {
-	return l.eachCold(from, maxOffset, true, fn)
-}
-
+// eachCold is coldBlocks; heads: for who looks at the blocks' IDs, payloads may be missing.
 func (l *log) eachCold(from, to int64, heads bool, fn func(Block, Marks) bool) error {
 	v, err := l.shard.st.View()
 	if err != nil {
