@@ -74,8 +74,19 @@ func (f *idFinder) offset(id ID) (offset int64, exact bool, err error) {
 	if f.walk && f.it.ID() == id {
 		return f.it.Offset(), true, nil
 	}
-	offset, exact, _, err = f.s.offsetOf(id)
+	offset, exact, _, err = f.s.heldAt(id)
 	return offset, exact, err
+}
+
+// heldAt is offsetOf for what may be pending: also of an ID above the stream's last, which XSETID has set below what some
+// group still holds of entries that are gone. A cursor that is put there is beyond the end all the same.
+func (s *stream) heldAt(id ID) (offset int64, exact, alive bool, err error) {
+	if s.row.Ghosts > 0 && s.row.LastID.Less(id) {
+		if g, found, _, err := s.ghostOf(id); err != nil || found {
+			return g, found, false, err
+		}
+	}
+	return s.offsetOf(id)
 }
 
 // enter begins to walk the native block that an ID falls into, if there is one.
@@ -105,7 +116,7 @@ func (g Group) Release(ids []ID, mode ReleaseMode, retry *uint64, force bool) (i
 	defer st.unlock()
 	var n int64
 	for _, id := range ids {
-		offset, exact, alive, err := st.offsetOf(id)
+		offset, exact, alive, err := st.heldAt(id)
 		if err != nil {
 			return n, err
 		}

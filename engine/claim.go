@@ -58,7 +58,7 @@ func (g Group) claim(gr *group, a *ClaimArgs) ([][2]int64, error) {
 	var dropped int64
 	var r *round
 	for _, id := range a.IDs {
-		offset, exact, alive, err := st.offsetOf(id)
+		offset, exact, alive, err := st.heldAt(id)
 		if err != nil {
 			return nil, err
 		}

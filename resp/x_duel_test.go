@@ -13,8 +13,8 @@ import (
 // TestDuel sends the same random stream commands to a real redis-server (REDIS_ORACLE=host:port, emptied first) and to weir, and
 // compares every reply. A failing run prints its seed (DUEL_SEED repeats it) and the commands up to the first difference.
 //
-// Masked: clocks, radix-tree figures, and a lag that Redis lets fall below zero where weir says unknown. Not asked: `~` with MINID,
-// whose nodes end elsewhere in Redis once entries were deleted, which is its right.
+// Masked: clocks and radix-tree figures. Not asked: `~` with MINID, whose nodes end elsewhere in Redis once entries were
+// deleted, which is its right.
 func TestDuel(t *testing.T) {
 	oracle := os.Getenv("REDIS_ORACLE")
 	if oracle == "" {
