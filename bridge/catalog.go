@@ -204,18 +204,31 @@ func (c *catalog) DropKey(t *engine.Turn, key []byte) (bool, error) {
 	return true, nil
 }
 
-// drop deletes the record first, then the streams. c.mu is held.
+// drop deletes a topic in one turn. A topic of several shards may lose a stream before its record when the process dies, since
+// others' commits take open rounds along: who can wait uses dropRecord, waits, and then dropStreams. c.mu is held.
 func (c *catalog) drop(t *engine.Turn, topic *Topic) error {
+	if err := c.dropRecord(t, topic); err != nil {
+		return err
+	}
+	return dropStreams(t, topic)
+}
+
+// dropRecord deletes a topic's record; an opening removes streams that have none. c.mu is held.
+func (c *catalog) dropRecord(t *engine.Turn, topic *Topic) error {
 	name := []byte(topic.Name)
 	if err := t.DeleteRecord(name, spaceTopics, name); err != nil {
 		return err
 	}
+	c.remove(topic)
+	return nil
+}
+
+func dropStreams(t *engine.Turn, topic *Topic) error {
 	for _, no := range topic.Streams {
 		if _, err := t.Drop(no); err != nil {
 			return err
 		}
 	}
-	c.remove(topic)
 	return nil
 }
 

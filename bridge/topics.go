@@ -246,9 +246,16 @@ func (c *catalog) DeleteTopic(ctx context.Context, t *Topic) error {
 		c.mu.Unlock()
 		return ErrUnknownTopic
 	}
-	err = c.drop(turn, current)
+	err = c.dropRecord(turn, current)
 	c.mu.Unlock()
 	if err != nil {
+		return err
+	}
+	// Whoever asked may leave now; the streams must go all the same.
+	if err := turn.Wait(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if err := dropStreams(turn, current); err != nil {
 		return err
 	}
 	c.eng.WakeName(t.Name)
