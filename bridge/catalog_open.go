@@ -12,7 +12,7 @@ import (
 // loadCatalog reads the topics and mends what a crash between the commits of one
 // change left behind: streams of no topic are removed (a creation that never got its
 // record, or a deletion that lost its record first), and a topic whose record names a
-// stream that is not there gets an empty one (a deletion that lost a stream first;
+// stream that is not there gets an empty one (a DEL that lost a stream first, see drop;
 // nobody was told that it was done).
 func (c *catalog) loadCatalog(ctx context.Context) error {
 	present := make(map[engine.StreamNo]bool)

@@ -6,8 +6,8 @@ import (
 	"weir/storage"
 )
 
-// Finding entries: by ID, by offset, by time. All with shard.mu held; what is cold is
-// read there, one seek plus one block, since the answer decides a write.
+// Finding entries: by ID, by offset, by time. All with shard.mu held, but for the looks of ahead.go; what is cold and not at
+// hand is read there, one seek plus one block, since the answer decides a write.
 
 // offsetOf finds the smallest offset, at or above the log start, whose ID is >= id: the next offset
 // when there is none. exact: that entry has just this ID; alive: and is not

@@ -20,7 +20,7 @@ type shard struct {
 	mu         sync.Mutex
 	open       *round               // nil until something is evaluated
 	full       []*round             // closed before anybody led them, oldest first; committed before open
-	streams    map[StreamNo]*stream // loaded ones; dropped ones until their round is written
+	streams    map[StreamNo]*stream // loaded ones, see evict.go; dropped ones until their round is written
 	nextStream uint64
 	tail       tailQueue
 	scratch    struct{ key, value []byte } // of one write
