@@ -1,6 +1,6 @@
 package storage
 
-// The key grammar, the only place that knows it. All integers big-endian, offsets
+// The key grammar, the only place that knows it, but for packs, which nobody above Pebble's store sees (pack.go). All integers big-endian, offsets
 // and times with the sign bit flipped so that bytes sort as numbers.
 //
 //	shard:2 0x00                                    position row: epoch:8 seq:8
